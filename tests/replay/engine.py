@@ -9,9 +9,12 @@ from types import TracebackType
 from typing import Any
 
 from tests.replay.http import Received, read_request
+from tests.replay.made import made_answer
 from tests.replay.playing import Ending, Play, Split, play_out, respond
-from tests.replay.recordings import CHAT, Recording, made_answer, recording
+from tests.replay.recordings import CHAT, Recording, recording
 
+# What a request gets when nothing was queued for it.
+UNASKED = {"plain": "chat_default_params", "stream": "chat_stream_natural_stop"}
 GENERATING = (CHAT, "/v1/completions", "/v1/embeddings", "/generate")
 
 
@@ -79,6 +82,10 @@ class ReplayEngine:
         self._queue.append(Play(chosen, split, pause, stop_after, then))
         return chosen
 
+    def forget(self) -> None:
+        """Drop what was queued and not yet asked for."""
+        self._queue.clear()
+
     def freeze(self) -> None:
         """Behave as after the death of the scheduler: only /health and /v1/models answer."""
         self.frozen = True
@@ -128,8 +135,7 @@ class ReplayEngine:
             self._queue.remove(play)
             received.answered_with = play.recording.id
         else:
-            fallback = "chat_stream_natural_stop" if received.wants_stream else "chat_default_params"
-            play = Play(recording(fallback))
+            play = Play(recording(UNASKED["stream" if received.wants_stream else "plain"]))
         self._running.append(received)
         try:
             return await play_out(play, received, reader, writer)

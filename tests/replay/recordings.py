@@ -1,9 +1,8 @@
-"""The recorded exchanges of tests/data, and answers made up in the same shape."""
+"""The recorded exchanges of tests/data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -139,23 +138,3 @@ def _question(exchange: Recording) -> tuple[str, str, str]:
     body.get("response_format", {}).get("json_schema", {}).pop("strict", None)
     topic = exchange.name.removesuffix("_plain").removesuffix("_stream")
     return exchange.server, topic, json.dumps(body, sort_keys=True)
-
-
-def made_answer(body: Any, status: int = 200, content_type: str = "application/json") -> Recording:
-    """A plain answer that was not recorded; ``body`` is text, bytes or an object for JSON."""
-    if not isinstance(body, (str, bytes)):
-        body = json.dumps(body, ensure_ascii=False)
-    data = body.encode() if isinstance(body, str) else body
-    head = f"HTTP/1.1 {status} Made\r\ncontent-type: {content_type}\r\n"
-    return Recording("made_answer", f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
-
-
-def made_stream(events: Iterable[Any], done: bool = True) -> Recording:
-    """A stream that was not recorded: one HTTP chunk for each event, as the engine sends it."""
-    texts = [json.dumps(event, ensure_ascii=False) for event in events] + ["[DONE]"] * done
-    wire = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
-    wire += b"Transfer-Encoding: chunked\r\n\r\n"
-    for text in texts:
-        data = f"data: {text}\n\n".encode()
-        wire += f"{len(data):x}\r\n".encode() + data + b"\r\n"
-    return Recording("made_stream", wire + b"0\r\n\r\n")

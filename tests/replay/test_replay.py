@@ -55,10 +55,12 @@ async def test_pieces_arrive_one_by_one() -> None:
     async with ReplayEngine() as engine:
         played = engine.play(TWO_CALLS, split="bytes")
         sizes = []
-        async with aiohttp.ClientSession() as client:
-            async with client.post(engine.url + played.path, json=ask(stream=True)) as answer:
-                async for piece in answer.content.iter_any():
-                    sizes.append(len(piece))
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(engine.url + played.path, json=ask(stream=True)) as answer,
+        ):
+            async for piece in answer.content.iter_any():
+                sizes.append(len(piece))
         assert sum(sizes) == len(played.body)
         assert max(sizes) < 16
 
