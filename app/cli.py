@@ -1,0 +1,64 @@
+"""The command line: ``python -m app``."""
+
+import asyncio
+from typing import Annotated, NoReturn
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from app.settings import Settings
+
+cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@cli.callback()
+def main() -> None:
+    """One chat server for people who run their own LLMs."""
+
+
+@cli.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on [HOST].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one [PORT].")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Built-in name, local folder or hub id [MODEL].")
+    ] = None,
+    engine_url: Annotated[
+        str | None, typer.Option(help="Attach to a running server instead [ENGINE_URL].")
+    ] = None,
+) -> None:
+    """Start the engine and the gateway. Every setting is an environment variable as well."""
+    options = {"host": host, "port": port, "model": model, "engine_url": engine_url}
+    settings = load_settings({name: value for name, value in options.items() if value is not None})
+    # Imported late, so that --help and mistakes in settings answer at once.
+    from app.logs import set_up_logging
+    from app.runtime import build_engine
+    from app.serve import serve as run
+
+    set_up_logging(settings.log_level)
+    try:
+        status = asyncio.run(run(settings, build_engine(settings)), debug=False)
+    except OSError as error:
+        fail(f"can't listen on {settings.host} port {settings.port}: {error.strerror}; set PORT")
+    except KeyboardInterrupt:
+        status = 0
+    raise typer.Exit(status)
+
+
+def load_settings(options: dict[str, object]) -> Settings:
+    """Settings from the environment, with options on top; ends the program on a mistake."""
+    try:
+        return Settings(**options)  # type: ignore[arg-type]
+    except ValidationError as error:
+        lines = [
+            f"{str(found['loc'][0]).upper()}: {found['msg'].removeprefix('Value error, ')}"
+            for found in error.errors(include_input=False)
+        ]
+        fail("bad settings\n  " + "\n  ".join(lines))
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and end with status 2."""
+    Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {message}", soft_wrap=True)
+    raise typer.Exit(2)

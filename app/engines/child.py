@@ -1,0 +1,92 @@
+"""A child process in its own process group: logs pumped, death noticed, ended without orphans."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+_GUARD = Path(__file__).with_name("guarded_launch.py")
+_TAIL_LINES = 30
+_MAX_LINE = 2000
+
+
+class ChildProcess:
+    """One run of a program."""
+
+    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
+        self._process = process
+        self._log = logging.getLogger(name)
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._pump = asyncio.create_task(self._pump_log(process.stdout))
+
+    @classmethod
+    async def start(cls, argv: list[str], environment: dict[str, str], name: str) -> Self:
+        """Start a program.
+
+        Args:
+            argv: program and arguments; never a shell string.
+            environment: its whole environment.
+            name: prefix of its log lines, and the logger they go to.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(_GUARD), str(os.getpid())),
+            *argv,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            # Its own session: Ctrl-C in the terminal reaches us alone, and we end it in order.
+            start_new_session=True,
+        )
+        return cls(process, name)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines that it printed."""
+        return tuple(self._tail)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, also the id of its process group."""
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """Wait for its end; return its exit status, negative for a signal."""
+        return await self._process.wait()
+
+    async def stop(self, grace: float) -> None:
+        """SIGTERM, ``grace`` seconds later SIGKILL for the whole group, and reap."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), grace)
+            except TimeoutError:
+                self._log.warning("still there %.0f s after SIGTERM: killing it", grace)
+        # Children of a leader that died first are in the group all the same.
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        await asyncio.wait({self._pump}, timeout=1)
+        self._pump.cancel()
+
+    async def _pump_log(self, output: asyncio.StreamReader | None) -> None:
+        rest = b""
+        while output is not None and (data := await output.read(2**16)):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._log_line(line)
+            rest = rest[-_MAX_LINE:]
+        self._log_line(rest)
+
+    def _log_line(self, raw: bytes) -> None:
+        # Progress bars rewrite their line after a carriage return: the last state is what counts.
+        line = raw.rstrip(b"\r").rsplit(b"\r", 1)[-1][:_MAX_LINE].decode("utf-8", "replace")
+        if line.strip():
+            self._tail.append(line)
+            self._log.info("%s", line)

@@ -1,0 +1,87 @@
+"""The life of an engine as others see it: its phase, and the warm-up that makes it ready."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from app.engines.base import Engine, JSONObject
+from app.engines.openai_http import OpenAIEngine
+from app.errors import EngineFailed
+
+
+class Phase(StrEnum):
+    """Where an engine is in its life."""
+
+    STARTING = "starting"
+    """Finding the model, or downloading or converting it."""
+    LOADING = "loading"
+    """The process runs and reads its weights, or the server we attach to does not answer yet."""
+    WARMING = "warming"
+    """It answers, and works on our first requests."""
+    READY = "ready"
+    STOPPING = "stopping"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Status:
+    """A phase, why it is what it is, and since when."""
+
+    phase: Phase
+    reason: str
+    since: float = field(default_factory=time.monotonic)
+    log_tail: tuple[str, ...] = ()
+
+    def as_dict(self) -> JSONObject:
+        """The body of ``/health/ready``."""
+        seconds = round(time.monotonic() - self.since, 1)
+        shown: JSONObject = {"phase": self.phase, "reason": self.reason, "seconds": seconds}
+        return shown | ({"log": list(self.log_tail)} if self.log_tail else {})
+
+
+class ManagedEngine(Engine, Protocol):
+    """An engine that the server starts, watches and stops."""
+
+    @property
+    def status(self) -> Status:
+        """Where it is now."""
+
+    async def start(self) -> None:
+        """Begin to bring it up; returns at once."""
+
+    async def stop(self) -> None:
+        """End it and whatever it started."""
+
+    async def failure(self) -> str:
+        """Wait until it has failed for good, and say why. May wait for ever."""
+
+
+# Sampling with all of top_p, top_k and min_p reaches kernels that greedy requests never touch;
+# an engine that compiles them at run time did so for 102 s at the first such request, while it
+# called itself healthy.
+_SAMPLED: JSONObject = {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.01}
+_HELLO: JSONObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
+
+
+async def warm_up(engine: OpenAIEngine) -> None:
+    """Send the requests that load every common kernel, so that no user waits for one.
+
+    Greedy, sampled (the same prompt again, so from the prefix cache), and streamed.
+
+    Raises:
+        ChatServerError: the engine can't generate.
+    """
+    hello = {**_HELLO, "model": engine.info.models[0]}
+    await engine.complete({**hello, "temperature": 0})
+    if not await engine.complete({**hello, **_SAMPLED}):
+        raise EngineFailed("The engine generated nothing.")
+    await _drain(engine.stream({**hello, **_SAMPLED}))
+
+
+async def _drain(stream: AsyncGenerator[object, None]) -> None:
+    async with aclosing(stream):
+        async for _ in stream:
+            pass

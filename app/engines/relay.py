@@ -1,0 +1,74 @@
+"""OpenAI's routes, passed through to the engine byte for byte.
+
+Three things are added, none of which touches an answer: an id by which the request can be
+aborted when its client leaves, errors in OpenAI's form with the right status (also for a stream
+whose first event is an error under status 200), and an error event when a stream breaks off.
+"""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import msgspec
+
+from app.engines.openai_http import OpenAIEngine
+from app.engines.openai_wire import streamed_error
+from app.errors import EngineFailed
+from app.sse import DONE, SSEDecoder
+
+
+@dataclass(frozen=True)
+class Relayed:
+    """A whole answer of the engine."""
+
+    content_type: str
+    body: bytes
+
+
+class _Event(msgspec.Struct):
+    error: msgspec.Raw | None = None
+
+
+async def relay(engine: OpenAIEngine, method: str, path: str, body: bytes) -> Relayed:
+    """Ask the engine and take the whole answer.
+
+    Raises:
+        ChatServerError: any status other than 200.
+    """
+    async with engine.request(method, path, body) as answer:
+        content = await answer.read()
+        return Relayed(answer.headers.get("Content-Type", "application/json"), content)
+
+
+async def relay_stream(engine: OpenAIEngine, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
+    """The engine's stream as it comes, from the first whole event on.
+
+    Raises:
+        ChatServerError: before the first piece, whatever the engine refused; after it, that
+            the stream broke off.
+    """
+    decoder = SSEDecoder()
+    held = b""
+    started = ended = False
+    async with engine.request("POST", path, body, stream=True) as answer:
+        async for chunk in engine.chunks(answer):
+            events = decoder.feed(chunk)
+            ended = ended or DONE in events
+            if started:
+                yield chunk
+                continue
+            held += chunk
+            if events:
+                _refuse_error(events[0])
+                started = True
+                yield held
+    if not ended:
+        raise EngineFailed("The engine's answer broke off before its end.")
+
+
+def _refuse_error(data: bytes) -> None:
+    try:
+        error = msgspec.json.decode(data, type=_Event).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    if error is not None:
+        raise streamed_error(bytes(error))

@@ -1,0 +1,1 @@
+"""The HTTP side: routes, middleware and responses. Schemas, engine and errors lie outside."""

@@ -1,0 +1,69 @@
+"""Puts the HTTP application together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app import __version__
+from app.engines.lifecycle import ManagedEngine
+from app.engines.openai_http import OpenAIEngine
+from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
+from app.gateway import health, invocations, openai_relay
+from app.gateway.auth import BearerAuth
+from app.gateway.request_log import RequestLog
+from app.gateway.responses import error_body_for, error_response
+from app.service import ChatService
+from app.settings import Settings
+
+
+def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
+    """The server's HTTP application. It starts the engine with itself and stops it too."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await engine.start()
+        try:
+            yield
+        finally:
+            await engine.stop()
+
+    app = FastAPI(
+        title="chat-server",
+        version=__version__,
+        summary="MLflow ChatAgent and OpenAI chat in front of SGLang",
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    app.include_router(invocations.router(settings, ChatService(engine)))
+    app.include_router(health.router(engine))
+    if isinstance(engine, OpenAIEngine):
+        app.include_router(openai_relay.router(settings, engine))
+    _word_errors(app)
+    if settings.api_key is not None:
+        app.add_middleware(BearerAuth, key=settings.api_key.get_secret_value())
+    app.add_middleware(RequestLog)
+    return app
+
+
+def _word_errors(app: FastAPI) -> None:
+    """Give every error the form of the part of the API that it happened in."""
+
+    @app.exception_handler(ChatServerError)
+    async def on_error(request: Request, error: ChatServerError) -> Response:
+        return error_response(error, error_body_for(request.url.path))
+
+    @app.exception_handler(HTTPException)
+    async def on_http_exception(request: Request, found: HTTPException) -> Response:
+        """Unknown paths and wrong methods, which Starlette itself finds."""
+        error = (
+            NoSuchRoute("No such path.")
+            if found.status_code == 404
+            else MethodNotAllowed("This path does not take this method.")
+        )
+        response = error_response(error, error_body_for(request.url.path))
+        response.headers.update(found.headers or {})
+        return response

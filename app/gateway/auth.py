@@ -1,0 +1,35 @@
+"""The API key, asked for on every route but those that tell whether the server is well."""
+
+import hmac
+from hashlib import sha256
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import Unauthenticated
+from app.gateway.responses import error_body_for, error_response
+
+OPEN_ROUTES = frozenset({"/ping", "/health", "/health/live", "/health/ready"})
+
+
+class BearerAuth:
+    """ASGI middleware. Only a hash of the key is kept, and compared in constant time."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app = app
+        self._expected = sha256(key.encode()).digest()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request pass, or answer 401."""
+        if scope["type"] != "http" or scope["path"] in OPEN_ROUTES or self._allows(scope):
+            await self._app(scope, receive, send)
+            return
+        error = Unauthenticated("Send the API key as 'Authorization: Bearer …'.")
+        await error_response(error, error_body_for(scope["path"]))(scope, receive, send)
+
+    def _allows(self, scope: Scope) -> bool:
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                scheme, _, token = value.partition(b" ")
+                given = sha256(token.strip()).digest()
+                return scheme.lower() == b"bearer" and hmac.compare_digest(given, self._expected)
+        return False

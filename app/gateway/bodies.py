@@ -1,0 +1,69 @@
+"""Reading request bodies: size, content type and JSON, each with its own clear error."""
+
+from email.message import Message
+
+import msgspec
+from starlette.requests import Request
+
+from app.errors import MalformedRequest, PayloadTooLarge, UnsupportedMediaType
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, given up as soon as it is larger than ``limit`` bytes.
+
+    Raises:
+        PayloadTooLarge: more bytes were announced or sent.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise _too_large(limit)
+    parts = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def require_json(content_type: str | None) -> None:
+    """Accept JSON in UTF-8; a missing content type counts as that.
+
+    Raises:
+        UnsupportedMediaType: anything else, with MLflow's rules for the parameters.
+    """
+    if not content_type:
+        return
+    header = Message()
+    header["content-type"] = content_type
+    if header.get_content_type() != "application/json":
+        raise UnsupportedMediaType("Send the body as 'Content-Type: application/json'.")
+    for name, value in header.get_params(failobj=[])[1:]:
+        if name.lower() != "charset":
+            raise UnsupportedMediaType("The content type may have no parameter but 'charset'.")
+        if value.lower().replace("-", "") != "utf8":
+            raise UnsupportedMediaType("The body must be UTF-8.")
+
+
+def parse_json(body: bytes) -> object:
+    """Strict JSON: no NaN, no lone surrogates.
+
+    Raises:
+        MalformedRequest: the body is empty, not JSON, not UTF-8 or nested too deeply.
+    """
+    if not body.strip():
+        raise MalformedRequest("The body is empty: send a JSON object.")
+    try:
+        return msgspec.json.decode(body)
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(f"The body is not UTF-8 (at byte {error.start}).") from None
+    except msgspec.DecodeError as error:
+        # msgspec's text names what it expected and the byte, never the body's content.
+        raise MalformedRequest(f"The body is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise MalformedRequest("The body is nested too deeply.") from None
+
+
+def _too_large(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is larger than {limit} bytes.")

@@ -1,0 +1,65 @@
+"""``POST /invocations``: MLflow's ChatAgent, plain and streamed."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.request_log import note
+from app.gateway.responses import (
+    ASCIIJSONResponse,
+    EventStream,
+    mlflow_error,
+    unless_disconnected,
+)
+from app.schemas.chat_agent import ChatAgentRequest
+from app.schemas.chat_agent_answer import ChunkEncoder, response
+from app.schemas.mlflow_forms import unwrap
+from app.service import Chat, ChatService, Text
+from app.settings import Settings
+
+_DOCUMENTED_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": ChatAgentRequest.model_json_schema()}},
+    },
+}
+
+
+def router(settings: Settings, service: ChatService) -> APIRouter:
+    """The route, for one service."""
+    routes = APIRouter(tags=["ChatAgent"])
+
+    @routes.post("/invocations", summary="Ask the model", openapi_extra=_DOCUMENTED_BODY)
+    async def invocations(request: Request) -> Response:
+        """A ChatAgentRequest in, a ChatAgentResponse out; events with ``"stream": true``."""
+        require_json(request.headers.get("content-type"))
+        body, wrapped = unwrap(parse_json(await read_body(request, settings.max_body_bytes)))
+        chat = service.prepare(body)
+        note(request.scope, chat)
+        headers = {"X-Warning": "; ".join(chat.warnings)} if chat.warnings else {}
+        if chat.stream:
+            return EventStream(
+                _frames(service, chat),
+                error_body=mlflow_error,
+                patience=settings.keep_alive_interval,
+                headers=headers,
+            )
+        answer = await unless_disconnected(request, service.complete(chat))
+        content = response(answer, chat.answer_id)
+        return ASCIIJSONResponse({"predictions": content} if wrapped else content, headers=headers)
+
+    return routes
+
+
+async def _frames(service: ChatService, chat: Chat) -> AsyncGenerator[bytes, None]:
+    encoder = ChunkEncoder(chat.answer_id)
+    async with aclosing(service.stream(chat)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Text):
+                yield encoder.text(piece.text)
+            else:
+                yield encoder.last(piece.text, piece.answer)

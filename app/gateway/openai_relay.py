@@ -1,0 +1,70 @@
+"""``/v1/*``: OpenAI's routes, which the engine speaks itself."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.engines.openai_http import OpenAIEngine
+from app.engines.relay import relay, relay_stream
+from app.errors import InvalidRequest, MalformedRequest, NotFound
+from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.responses import EventStream, openai_error, unless_disconnected
+from app.settings import Settings
+from app.sglang_quirks import check_openai_messages
+
+_GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rerank", "score")
+_READ = ("models", "models/{name:path}", "responses/{name}")
+
+
+def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
+    """The routes, for one engine."""
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+    async def read(request: Request) -> Response:
+        """Relayed to the engine."""
+        engine.info  # noqa: B018  raises while the engine is not up
+        answer = await relay(engine, "GET", request.url.path, b"")
+        return Response(answer.body, media_type=answer.content_type)
+
+    async def generate(request: Request) -> Response:
+        """Relayed to the engine, streamed when the body says so."""
+        path = request.url.path
+        require_json(request.headers.get("content-type"))
+        body = await read_body(request, settings.max_body_bytes)
+        fields = parse_json(body)
+        if not isinstance(fields, dict):
+            raise MalformedRequest("The body must be a JSON object.")
+        _check_model(fields, engine.info.models)
+        if path.endswith("/chat/completions"):
+            check_openai_messages(fields.get("messages"), engine.info)
+        if fields.get("stream") is True:
+            return EventStream(
+                relay_stream(engine, path, body),
+                error_body=openai_error,
+                patience=settings.keep_alive_interval,
+                done=b"",
+            )
+        answer = await unless_disconnected(request, relay(engine, "POST", path, body))
+        return Response(answer.body, media_type=answer.content_type)
+
+    for path in _READ:
+        routes.add_api_route(f"/{path}", read, methods=["GET"])
+    for path in _GENERATE:
+        routes.add_api_route(f"/{path}", generate, methods=["POST"])
+    return routes
+
+
+def _check_model(fields: dict[str, object], served: tuple[str, ...]) -> None:
+    """SGLang echoes any model name, and some versions answer 500 when there is none."""
+    model = fields.get("model")
+    if not isinstance(model, str) or not model:
+        raise InvalidRequest(
+            f"'model' is missing: this server has {_listed(served)}.", field="model"
+        )
+    # An adapter is named as "model:adapter".
+    if model not in served and model.split(":")[0] not in served:
+        raise NotFound(f"No such model here: this server has {_listed(served)}.", field="model")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:10])

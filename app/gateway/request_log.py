@@ -1,0 +1,87 @@
+"""A request id for every request, one log line at its end, and a last net under exceptions."""
+
+import logging
+import re
+import time
+from typing import Any
+from uuid import uuid4
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import public_error
+from app.gateway.responses import error_body_for, error_response
+from app.service import Chat
+
+log = logging.getLogger(__name__)
+
+_HEADER = b"x-request-id"
+_SANE_ID = re.compile(rb"[\w.:-]{1,128}\Z", re.ASCII)
+_QUIET = frozenset({"/ping", "/health", "/health/live", "/health/ready"})
+
+
+def note(scope: Scope, chat: Chat) -> None:
+    """Remember for the log line whom this request is for. Prompts are never logged."""
+    facts = scope.setdefault("state", {}).setdefault("log_facts", {})
+    facts |= {
+        "answer": chat.answer_id,
+        "conversation": _printable(chat.conversation_id),
+        "user": _printable(chat.user_id),
+    }
+
+
+class RequestLog:
+    """ASGI middleware, the outermost."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        facts: dict[str, Any] = scope.setdefault("state", {}).setdefault("log_facts", {})
+        started = time.monotonic()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (_HEADER, request_id)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception as error:
+            log.exception("request %s failed", request_id.decode())
+            if not status:
+                response = error_response(public_error(error), error_body_for(scope["path"]))
+                await response(scope, receive, send_with_id)
+        finally:
+            if scope["path"] not in _QUIET or status >= 500:
+                details = "".join(f" {key}={value}" for key, value in facts.items() if value)
+                log.log(
+                    logging.DEBUG if scope["path"] in _QUIET else logging.INFO,
+                    "%s %s %d %.0f ms id=%s%s",
+                    scope["method"],
+                    _printable(scope["path"]),
+                    status,
+                    1000 * (time.monotonic() - started),
+                    request_id.decode(),
+                    details,
+                )
+
+
+def _request_id(scope: Scope) -> bytes:
+    """The caller's own id if it is harmless, else a new one."""
+    for name, value in scope["headers"]:
+        if name == _HEADER and _SANE_ID.match(value):
+            return bytes(value)
+    return uuid4().hex.encode()
+
+
+def _printable(text: str | None) -> str | None:
+    """A caller's text for one log line: no control characters, no flood."""
+    return text and ascii(text[:100])[1:-1]

@@ -1,0 +1,193 @@
+"""``custom_inputs``: the generation parameters, by the names of SGLang's chat API.
+
+See https://docs.sglang.ai/basic_usage/openai_api_completions.html and
+https://docs.sglang.ai/basic_usage/sampling_params.html for their meaning.
+"""
+
+import re
+from typing import Annotated, Literal
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+JSONObject = dict[str, object]
+
+
+def _is_json_schema(schema: JSONObject) -> JSONObject:
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        at = "".join(f"[{part!r}]" for part in error.path) or "its top level"
+        raise ValueError(f"is not a valid JSON schema (at {at})") from None
+    return schema
+
+
+def _is_regex(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is not a valid regular expression ({error.msg})") from None
+    return pattern
+
+
+JSONSchema = Annotated[JSONObject, AfterValidator(_is_json_schema)]
+Regex = Annotated[str, Field(min_length=1), AfterValidator(_is_regex)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ToolFunction(_Strict):
+    """A function that the model may call."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9_.\-]+$")
+    description: str | None = None
+    parameters: JSONSchema | None = None
+    strict: bool | None = None
+
+
+class Tool(_Strict):
+    """One entry of ``tools``, in OpenAI's form."""
+
+    type: Literal["function"]
+    function: ToolFunction
+
+
+class NamedFunction(_Strict):
+    """The function that ``tool_choice`` asks for."""
+
+    name: str
+
+
+class NamedTool(_Strict):
+    """``tool_choice`` for one particular function."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+class SchemaFormat(BaseModel):
+    """``response_format.json_schema``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    name: str = "response"
+    description: str | None = None
+    json_schema: JSONSchema = Field(alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(_Strict):
+    """Structured output in OpenAI's form."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: SchemaFormat | None = None
+
+    @model_validator(mode="after")
+    def _schema_goes_with_its_type(self) -> "ResponseFormat":
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("needs 'json_schema' exactly when 'type' is \"json_schema\"")
+        return self
+
+
+class CustomInputs(_Strict):
+    """Every generation parameter that ``custom_inputs`` takes."""
+
+    temperature: Number | None = Field(None, ge=0)
+    top_p: Number | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=-1, description="-1 switches it off.")
+    min_p: Number | None = Field(None, ge=0, le=1)
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    min_tokens: int | None = Field(None, ge=0)
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    seed: int | None = None
+    n: Literal[1] | None = None
+    presence_penalty: Number | None = Field(None, ge=-2, le=2)
+    frequency_penalty: Number | None = Field(None, ge=-2, le=2)
+    repetition_penalty: Number | None = Field(None, gt=0, le=2)
+    logit_bias: dict[str, Number] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    no_stop_trim: bool | None = None
+    continue_final_message: bool | None = None
+    response_format: ResponseFormat | None = None
+    json_schema: JSONSchema | None = None
+    regex: Regex | None = None
+    ebnf: str | None = Field(None, min_length=1)
+    tools: list[Tool] | None = Field(None, min_length=1)
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
+    parallel_tool_calls: bool | None = None
+    separate_reasoning: bool | None = None
+    stream_reasoning: bool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    chat_template_kwargs: JSONObject | None = None
+    lora_path: str | None = Field(None, min_length=1)
+    extra_body: JSONObject | None = Field(
+        None, description="Sent to the engine as it is, for parameters not listed here."
+    )
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> "CustomInputs":
+        grammars = [
+            name
+            for name in ("response_format", "json_schema", "regex", "ebnf")
+            if getattr(self, name) is not None
+        ]
+        if len(grammars) > 1:
+            raise ValueError(f"may hold only one of {' and '.join(grammars)}")
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("has 'top_logprobs' without 'logprobs': true")
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise ValueError("may hold only one of max_tokens and max_completion_tokens")
+        names = [tool.function.name for tool in self.tools or []]
+        if len(set(names)) < len(names):
+            raise ValueError("has two tools of the same name")
+        self._check_tool_choice(names)
+        reserved = sorted(RESERVED.intersection(self.extra_body or ()))
+        if reserved:
+            raise ValueError(f"may not set '{reserved[0]}' in extra_body: the server sets it")
+        return self
+
+    def _check_tool_choice(self, names: list[str]) -> None:
+        if self.tool_choice is None or self.tool_choice == "none":
+            return
+        if not names:
+            raise ValueError("has 'tool_choice' without 'tools'")
+        if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
+            raise ValueError("has a 'tool_choice' that names none of its 'tools'")
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the answer must follow a grammar (structured output or a forced tool call)."""
+        grammar = self.json_schema or self.regex or self.ebnf
+        formatted = self.response_format is not None and self.response_format.type != "text"
+        return bool(grammar) or formatted or self.forces_tool_call
+
+    @property
+    def forces_tool_call(self) -> bool:
+        """Whether ``tool_choice`` leaves the model no way but to call a tool."""
+        return self.tool_choice == "required" or isinstance(self.tool_choice, NamedTool)
+
+
+# Keys of the engine's request that belong to the gateway.
+RESERVED = frozenset({"messages", "stream", "stream_options", "model", "rid", "n", "user"})
+
+
+def engine_parameters(inputs: CustomInputs) -> JSONObject:
+    """The parameters as keys of the engine's chat-completion request."""
+    parameters: JSONObject = inputs.model_dump(
+        exclude_none=True, exclude={"json_schema", "extra_body", "n"}, by_alias=True
+    )
+    if inputs.json_schema is not None:
+        parameters["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "response", "schema": inputs.json_schema},
+        }
+    return parameters | (inputs.extra_body or {})

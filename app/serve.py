@@ -1,0 +1,89 @@
+"""Runs gateway and engine until one of them ends or a signal comes."""
+
+import asyncio
+import logging
+import socket
+from ipaddress import ip_address
+
+import typer
+import uvicorn
+
+from app.engines.lifecycle import ManagedEngine, Phase
+from app.gateway.app import create_app
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings, engine: ManagedEngine) -> int:
+    """Serve; return the exit status: 0 after a signal, 1 when the engine failed."""
+    listener = listen(settings.host, settings.port)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(settings, engine),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(settings.shutdown_grace),
+        )
+    )
+    watching = asyncio.create_task(_watch(server, engine, _url_of(listener)))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+    return 1 if engine.status.phase is Phase.FAILED else 0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The listening socket, taken before a model is loaded in vain.
+
+    Raises:
+        OSError: the address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Tokens are small writes; none may wait for the acknowledgement of the one before.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    listener.set_inheritable(False)
+    return listener
+
+
+async def _watch(server: uvicorn.Server, engine: ManagedEngine, url: str) -> None:
+    """Announce the server once it is ready, and end it when the engine fails."""
+    log.info("listening on %s, not ready yet", url)
+    failure = asyncio.create_task(engine.failure())
+    try:
+        while engine.status.phase is not Phase.READY and not failure.done():
+            await asyncio.wait({failure}, timeout=0.2)
+        if not failure.done():
+            typer.echo(announcement(url))
+        log.error("stopping: %s", await failure)
+        server.should_exit = True
+    finally:
+        failure.cancel()
+
+
+def announcement(url: str) -> str:
+    """What a user sees when the server is ready: the address, and a line to paste."""
+    body = '{"messages": [{"role": "user", "content": "Name three colours."}]}'
+    return (
+        f"\nReady: {url} (interactive documentation: {url}/docs)\n\n"
+        f"  curl {url}/invocations -H 'Content-Type: application/json' -d '{body}'\n"
+    )
+
+
+def _url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    address = ip_address(host)
+    if address.is_unspecified:
+        return f"http://127.0.0.1:{port}"
+    return f"http://[{host}]:{port}" if address.version == 6 else f"http://{host}:{port}"

@@ -1,0 +1,119 @@
+"""From a ChatAgent request to its answer: the one path that gateway and MLflow model share."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from uuid import uuid4
+
+from app.engines.base import Engine, JSONObject
+from app.errors import ChatServerError
+from app.schemas.answer import Answer, Assembler
+from app.schemas.chat_agent import ChatAgentRequest, Context
+from app.schemas.chat_agent_answer import ChunkStream
+from app.schemas.conversation import engine_messages
+from app.schemas.sampling import CustomInputs, engine_parameters
+from app.schemas.validation import parse
+from app.sglang_quirks import check_supported
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A checked request, ready for the engine."""
+
+    answer_id: str
+    body: JSONObject
+    has_tools: bool
+    stream: bool
+    warnings: tuple[str, ...] = ()
+    conversation_id: str | None = None
+    user_id: str | None = None
+
+    def assembler(self) -> Assembler:
+        """A fresh assembler for this request's answer."""
+        return Assembler(self.answer_id, has_tools=self.has_tools)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A piece of a streamed answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a streamed answer: the text not yet sent, and the whole answer."""
+
+    text: str
+    answer: Answer
+
+
+class ChatService:
+    """Answers ChatAgent requests with an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def prepare(self, body: JSONObject) -> Chat:
+        """Check a request and translate it for the engine.
+
+        Raises:
+            InvalidRequest: names the field and the fix.
+            EngineUnavailable: the engine is not up.
+        """
+        request = parse(ChatAgentRequest, body)
+        inputs = parse(CustomInputs, request.custom_inputs or {}, "custom_inputs")
+        messages = engine_messages(request.messages)
+        info = self.engine.info
+        warnings = check_supported(inputs, info)
+        warnings += _warn_of_ignored(request.ignored_fields)
+        if any(message.attachments for message in request.messages):
+            warnings.append("attachments are not sent to the model")
+        body = engine_parameters(inputs)
+        body |= {"model": info.models[0], "messages": messages}
+        context = request.context or Context()
+        if user := context.user_id or context.conversation_id:
+            body["user"] = user
+        return Chat(
+            answer_id=uuid4().hex,
+            body=body,
+            has_tools=bool(inputs.tools),
+            stream=bool(request.stream),
+            warnings=tuple(warnings),
+            conversation_id=context.conversation_id,
+            user_id=context.user_id,
+        )
+
+    async def complete(self, chat: Chat) -> Answer:
+        """The whole answer at once."""
+        assembler = chat.assembler()
+        for event in await self.engine.complete(chat.body):
+            assembler.feed(event)
+        return assembler.finish()[1]
+
+    async def stream(self, chat: Chat) -> AsyncGenerator[Text | End, None]:
+        """The answer piece by piece; the pieces of ``Text`` and ``End`` join to its content."""
+        chunks = ChunkStream(chat.assembler())
+        try:
+            async with aclosing(self.engine.stream(chat.body)) as batches:
+                async for batch in batches:
+                    # What arrived together leaves together: one write for one read.
+                    text = chunks.push("".join(map(chunks.assembler.feed, batch)))
+                    if text:
+                        yield Text(text)
+            last_text, answer = chunks.finish()
+        except ChatServerError:
+            if text := chunks.take():
+                yield Text(text)
+            raise
+        yield End(last_text, answer)
+
+
+def _warn_of_ignored(fields: list[str]) -> list[str]:
+    """Where fields belong that MLflow drops without a word. Only names that we know are shown."""
+    misplaced = [name for name in fields if name in CustomInputs.model_fields]
+    if misplaced:
+        return [f"ignored at the top level, belongs in custom_inputs: {', '.join(misplaced)}"]
+    if fields:
+        return [f"{len(fields)} unknown top-level field(s) ignored"]
+    return []

@@ -1,0 +1,153 @@
+"""Every setting of the server in one frozen class, read from the environment and checked once.
+
+Names of environment variables are the field names in capitals (``PORT``, ``MODEL``, …).
+Durations are seconds, sizes are bytes unless the name says otherwise.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, HttpUrl, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+
+_URL = TypeAdapter(HttpUrl)
+
+
+class Settings(BaseSettings):
+    """Settings of gateway and engine; ``Settings()`` reads the environment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+
+    # The gateway
+    host: str = Field("127.0.0.1", description="Address that the gateway listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port of the gateway; 0 takes a free one.")
+    api_key: SecretStr | None = Field(
+        None, description="When set, every route but the health routes asks for it as Bearer token."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="How much the gateway logs."
+    )
+    max_body_bytes: int = Field(
+        16 * 2**20, gt=0, description="Largest request body; Databricks takes 16 MiB."
+    )
+    request_timeout: float = Field(
+        600.0, gt=0, description="Seconds that one whole answer may take."
+    )
+    idle_timeout: float = Field(
+        120.0, gt=0, description="Seconds that the engine may be silent inside a stream."
+    )
+    keep_alive_interval: float = Field(
+        10.0, gt=0, description="Seconds between blank lines in a stream that waits for the engine."
+    )
+    shutdown_grace: float = Field(
+        30.0, ge=0, description="Seconds that open requests get to finish after SIGTERM."
+    )
+
+    # The model
+    model: str = Field(
+        DEFAULT_MODEL, min_length=1, description="Built-in name, local folder or hub id."
+    )
+    served_model_name: str | None = Field(
+        None, description="Name in /v1/models; by default derived from MODEL."
+    )
+    model_cache: Path = Field(
+        Path("~/.cache/chat-server/models"), description="Where converted models are kept."
+    )
+
+    # The engine
+    engine_url: str | None = Field(
+        None, description="An OpenAI-compatible server that already runs; none is started then."
+    )
+    engine_api_key: SecretStr | None = Field(None, description="Bearer token for ENGINE_URL.")
+    engine_python: Path | None = Field(
+        None, description="Python of the engine's environment; found by itself when unset."
+    )
+    engine_port: int = Field(
+        0, ge=0, le=65535, description="Loopback port of the engine; 0 takes a free one."
+    )
+    engine_device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: cuda where an NVIDIA driver answers, else cpu."
+    )
+    engine_args: str = Field(
+        "", description="More arguments for sglang.launch_server, quoted as in a shell."
+    )
+    engine_start_timeout: float = Field(
+        1800.0, gt=0, description="Seconds that the engine may take to load and warm up."
+    )
+    engine_stop_timeout: float = Field(
+        15.0, gt=0, description="Seconds between SIGTERM and SIGKILL of the engine."
+    )
+    tool_call_parser: str | None = Field(
+        None, description="SGLang's parser for tool calls; chosen from the model when unset."
+    )
+    reasoning_parser: str | None = Field(
+        None, description="SGLang's parser for reasoning; chosen from the model when unset."
+    )
+    context_length: int | None = Field(None, gt=0, description="Tokens; the model's own if unset.")
+    mem_fraction_static: float | None = Field(
+        None, gt=0, lt=1, description="Share of GPU memory for weights and KV cache."
+    )
+    max_total_tokens: int | None = Field(
+        None, gt=0, description="Tokens in the KV cache; 16384 on a CPU, else the engine's choice."
+    )
+
+    @field_validator("engine_url")
+    @classmethod
+    def _engine_url_is_http(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            _URL.validate_python(value)
+        except ValidationError:
+            raise ValueError(
+                "must be an http(s) URL such as http://127.0.0.1:30000; for a model name or "
+                "folder use MODEL"
+            ) from None
+        return value.rstrip("/").removesuffix("/v1")
+
+    @field_validator("engine_args")
+    @classmethod
+    def _engine_args_are_quoted_well(cls, value: str) -> str:
+        try:
+            shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"can't be split into arguments: {error}") from None
+        return value
+
+    @field_validator("model_cache")
+    @classmethod
+    def _expand_home(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @property
+    def engine_argv(self) -> list[str]:
+        """``engine_args`` as a list."""
+        return shlex.split(self.engine_args)
+
+    def find_engine_python(self) -> Path:
+        """Interpreter that has SGLang: the setting, ``.venv-engine`` beside us, or this one."""
+        if self.engine_python is not None:
+            return self.engine_python
+        beside = Path(__file__).resolve().parent.parent / ".venv-engine" / "bin" / "python"
+        return beside if beside.exists() else Path(sys.executable)
+
+    def resolve_device(self) -> Literal["cpu", "cuda"]:
+        """The device that ``auto`` stands for on this machine."""
+        if self.engine_device != "auto":
+            return self.engine_device
+        has_gpu = Path("/dev/nvidiactl").exists() or shutil.which("nvidia-smi") is not None
+        return "cuda" if has_gpu else "cpu"
+
+
+def environment_of(base: dict[str, str] | None = None, **changes: str) -> dict[str, str]:
+    """A copy of the environment for a child process, without our own secrets."""
+    environment = dict(os.environ if base is None else base)
+    for secret in ("API_KEY", "ENGINE_API_KEY"):
+        environment.pop(secret, None)
+    return environment | changes

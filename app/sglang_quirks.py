@@ -1,0 +1,73 @@
+"""What a given SGLang silently gets wrong, checked before a request is sent to it.
+
+Seen on a GPU with 0.4.6.post5: with a reasoning parser no grammar is enforced before
+``</think>``, so structured output and forced tool calls come back as free text with status 200.
+Neither that version nor newer ones use ``seed`` unless deterministic inference is switched on.
+"""
+
+from app.engines.base import EngineInfo
+from app.errors import InvalidRequest
+from app.schemas.sampling import CustomInputs
+
+
+def check_supported(inputs: CustomInputs, info: EngineInfo) -> list[str]:
+    """Warnings about parameters that will have no effect on this engine.
+
+    Raises:
+        InvalidRequest: the engine would answer as if the parameter were not there.
+    """
+    if not info.is_sglang:
+        return []
+    if inputs.tools and inputs.tool_choice != "none" and info.tool_call_parser is None:
+        raise InvalidRequest(
+            "'custom_inputs.tools' needs a tool-call parser, and the engine was started without "
+            "one: set TOOL_CALL_PARSER and restart it.",
+            field="custom_inputs.tools",
+        )
+    if inputs.constrained and info.reasoning_parser and ignores_grammar_while_reasoning(info):
+        raise InvalidRequest(
+            "Structured output and forced tool calls are not enforced by this engine version "
+            "while its reasoning parser is on: restart it with REASONING_PARSER=none, or leave "
+            "response_format, json_schema, regex, ebnf and tool_choice out of custom_inputs.",
+            field="custom_inputs",
+        )
+    if inputs.seed is not None and not info.deterministic:
+        return ["custom_inputs.seed has no effect: the engine does not sample deterministically"]
+    return []
+
+
+def ignores_grammar_while_reasoning(info: EngineInfo) -> bool:
+    """Whether this version drops the grammar when a reasoning parser is set."""
+    return (info.version or "").startswith("0.4.")
+
+
+_OPENAI_ROLES = ("system", "user", "assistant", "tool")
+
+
+def check_openai_messages(messages: object, info: EngineInfo) -> None:
+    """Refuse bodies of ``/v1/chat/completions`` to which 0.4.6 answers a bare 500.
+
+    Newer versions check these themselves.
+
+    Raises:
+        InvalidRequest: names the message and the fix.
+    """
+    if not (info.is_sglang and (info.version or "").startswith("0.4.")):
+        return
+    if not isinstance(messages, list) or not messages:
+        raise InvalidRequest(
+            "'messages' must be a list with one message or more.", field="messages"
+        )
+    for index, message in enumerate(messages):
+        where = f"messages[{index}]"
+        role = message.get("role") if isinstance(message, dict) else None
+        if role not in _OPENAI_ROLES:
+            fix = ": use 'system'" if role == "developer" else ""
+            raise InvalidRequest(
+                f"'{where}.role' must be one of {', '.join(_OPENAI_ROLES)}{fix}.",
+                field=f"{where}.role",
+            )
+        if role != "assistant" and not isinstance(message.get("content"), str | list):
+            raise InvalidRequest(
+                f"'{where}.content' must be a string or a list of parts.", field=f"{where}.content"
+            )
