@@ -1,0 +1,1 @@
+"""Getting a model ready for the engine. Runs in the engine's environment, see `prepare`."""
