@@ -70,7 +70,13 @@ class _Usage(msgspec.Struct):
 class _Completion(msgspec.Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def error_object(self) -> bytes | None:
+        """JSON of the error, if the engine sent one in place of a completion."""
+        error = bytes(self.error)
+        return error if error and error != b"null" else None
 
 
 class _Error(msgspec.Struct):
@@ -92,8 +98,8 @@ def completion_events(data: bytes) -> list[Event]:
         completion = _decode_completion(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EngineFailed("The engine sent something that is no chat completion.") from error
-    if completion.error is not None:
-        raise streamed_error(bytes(completion.error))
+    if (error_object := completion.error_object) is not None:
+        raise streamed_error(error_object)
     events: list[Event] = []
     if completion.choices:
         choice = completion.choices[0]
@@ -128,6 +134,12 @@ def _usage(usage: _Usage) -> Usage:
         total_tokens=usage.total_tokens,
         cached_tokens=details.cached_tokens if details else None,
     )
+
+
+def error_in_event(data: bytes) -> ChatServerError | None:
+    """The error that an event of a stream is, if it is one."""
+    error_object = _nested_error(data)
+    return streamed_error(error_object) if error_object is not None else None
 
 
 def streamed_error(data: bytes) -> ChatServerError:
@@ -191,7 +203,6 @@ def _read_error(data: bytes) -> _Error:
 
 def _nested_error(data: bytes) -> bytes | None:
     try:
-        nested = _decode_completion(data).error
+        return _decode_completion(data).error_object
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return bytes(nested) if nested is not None else None

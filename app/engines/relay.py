@@ -8,10 +8,8 @@ whose first event is an error under status 200), and an error event when a strea
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-import msgspec
-
 from app.engines.openai_http import OpenAIEngine
-from app.engines.openai_wire import streamed_error
+from app.engines.openai_wire import error_in_event
 from app.errors import EngineFailed
 from app.sse import DONE, SSEDecoder
 
@@ -22,10 +20,6 @@ class Relayed:
 
     content_type: str
     body: bytes
-
-
-class _Event(msgspec.Struct):
-    error: msgspec.Raw | None = None
 
 
 async def relay(engine: OpenAIEngine, method: str, path: str, body: bytes) -> Relayed:
@@ -58,17 +52,9 @@ async def relay_stream(engine: OpenAIEngine, path: str, body: bytes) -> AsyncGen
                 continue
             held += chunk
             if events:
-                _refuse_error(events[0])
+                if (error := error_in_event(events[0])) is not None:
+                    raise error
                 started = True
                 yield held
     if not ended:
         raise EngineFailed("The engine's answer broke off before its end.")
-
-
-def _refuse_error(data: bytes) -> None:
-    try:
-        error = msgspec.json.decode(data, type=_Event).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return
-    if error is not None:
-        raise streamed_error(bytes(error))

@@ -14,6 +14,7 @@ from app.engines.openai_http import OpenAIEngine
 from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
 from app.gateway import health, invocations, openai_relay
 from app.gateway.auth import BearerAuth
+from app.gateway.documentation import document
 from app.gateway.request_log import RequestLog
 from app.gateway.responses import error_body_for, error_response
 from app.service import ChatService
@@ -43,6 +44,7 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
     if isinstance(engine, OpenAIEngine):
         app.include_router(openai_relay.router(settings, engine))
     _word_errors(app)
+    document(app)
     if settings.api_key is not None:
         app.add_middleware(BearerAuth, key=settings.api_key.get_secret_value())
     app.add_middleware(RequestLog)

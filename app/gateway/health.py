@@ -12,8 +12,10 @@ def router(engine: ManagedEngine) -> APIRouter:
     """The routes, for one engine."""
     routes = APIRouter(tags=["health"])
 
-    @routes.api_route("/ping", methods=["GET", "HEAD"])
-    @routes.api_route("/health", methods=["GET", "HEAD"])
+    @routes.head("/ping", include_in_schema=False)
+    @routes.head("/health", include_in_schema=False)
+    @routes.get("/ping")
+    @routes.get("/health")
     async def mlflow_health() -> Response:
         """What MLflow's scoring server answers: the process is up."""
         return Response(b"\n", media_type="application/json")

@@ -15,25 +15,17 @@ from app.gateway.responses import (
     mlflow_error,
     unless_disconnected,
 )
-from app.schemas.chat_agent import ChatAgentRequest
 from app.schemas.chat_agent_answer import ChunkEncoder, response
 from app.schemas.mlflow_forms import unwrap
 from app.service import Chat, ChatService, Text
 from app.settings import Settings
-
-_DOCUMENTED_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": ChatAgentRequest.model_json_schema()}},
-    },
-}
 
 
 def router(settings: Settings, service: ChatService) -> APIRouter:
     """The route, for one service."""
     routes = APIRouter(tags=["ChatAgent"])
 
-    @routes.post("/invocations", summary="Ask the model", openapi_extra=_DOCUMENTED_BODY)
+    @routes.post("/invocations", summary="Ask the model")
     async def invocations(request: Request) -> Response:
         """A ChatAgentRequest in, a ChatAgentResponse out; events with ``"stream": true``."""
         require_json(request.headers.get("content-type"))

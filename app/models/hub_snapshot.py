@@ -27,6 +27,7 @@ def download(repository: str) -> Path:
         ModelUnavailable: not in the cache and not to be downloaded, or incomplete.
     """
     # Slow to import, and not needed for any other kind of MODEL.
+    import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -51,10 +52,10 @@ def download(repository: str) -> Path:
     except LocalEntryNotFoundError as error:
         raise ModelUnavailable(
             f"MODEL {repository} is neither a folder here nor in the hub's cache, and the hub "
-            "can't be reached (no network, or HF_HUB_OFFLINE is set)"
+            f"can't be reached ({error.__cause__ or error})"
         ) from error
-    except (OSError, ValueError) as error:
-        # Connection and HTTP errors are OSErrors, a malformed id is a ValueError.
+    except (OSError, ValueError, httpx.HTTPError) as error:
+        # A full disk, a malformed id, a download that broke off.
         raise ModelUnavailable(f"MODEL {repository} could not be downloaded: {error}") from error
     folder_check.require_complete(folder, f"MODEL {repository}, downloaded to {folder},")
     return folder

@@ -87,7 +87,11 @@ def _rebuild(folder: Path, recipe: str, build: Callable[[Path], None]) -> None:
         if leftover.exists():
             shutil.rmtree(leftover)
     building.mkdir()
-    build(building)
+    try:
+        build(building)
+    except BaseException:  # Ctrl-C too
+        shutil.rmtree(building)
+        raise
     checksums = {path.name: sha256(path) for path in sorted(building.iterdir())}
     manifest = {"recipe": recipe, "sha256": checksums}
     (building / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")

@@ -14,6 +14,7 @@ import argparse
 import difflib
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -82,10 +83,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--model", required=True, help="folder, hub id or built-in name")
     parser.add_argument("--cache", required=True, type=Path, help="folder for converted models")
     options = parser.parse_args(arguments)
+    # As an exception, so that a download in progress is stopped and half-made files are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         prepared = prepare(options.model, options.cache.expanduser().absolute())
     except ModelUnavailable as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        print(" ".join(str(error).splitlines()), file=sys.stderr)
         return EXIT_UNAVAILABLE
     except KeyboardInterrupt:
         return 130

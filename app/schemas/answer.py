@@ -210,7 +210,7 @@ def _possible_tag(text: str) -> int:
     for tag in _TAGS:
         if bare.endswith(tag):
             return len(bare.removesuffix(tag).rstrip())
-        for size in range(min(len(tag), len(text)) - 1, 0, -1):
+        for size in range(min(len(tag) - 1, len(text)), 0, -1):
             if text.endswith(tag[:size]):
                 return len(text[:-size].rstrip())
     return len(bare)
