@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     mem_fraction_static: float | None = Field(
         None, gt=0, lt=1, description="Share of GPU memory for weights and KV cache."
     )
+    cuda_graph_max_bs: int | None = Field(
+        None, gt=0, description="Largest batch that CUDA graphs are captured for."
+    )
     max_total_tokens: int | None = Field(
         None, gt=0, description="Tokens in the KV cache; 16384 on a CPU, else the engine's choice."
     )

@@ -1,5 +1,6 @@
 """The life of an engine as others see it: its phase, and the warm-up that makes it ready."""
 
+import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -9,7 +10,9 @@ from typing import Protocol
 
 from app.engines.base import Engine, JSONObject
 from app.engines.openai_http import OpenAIEngine
-from app.errors import EngineFailed
+from app.errors import EngineFailed, InvalidRequest
+
+log = logging.getLogger(__name__)
 
 
 class Phase(StrEnum):
@@ -69,7 +72,7 @@ _HELLO: JSONObject = {"messages": [{"role": "user", "content": "Hello"}], "max_t
 async def warm_up(engine: OpenAIEngine) -> None:
     """Send the requests that load every common kernel, so that no user waits for one.
 
-    Greedy, sampled (the same prompt again, so from the prefix cache), and streamed.
+    Greedy, sampled (the same prompt again, so from the prefix cache), streamed, and with a grammar.
 
     Raises:
         ChatServerError: the engine can't generate.
@@ -79,6 +82,10 @@ async def warm_up(engine: OpenAIEngine) -> None:
     if not await engine.complete({**hello, **_SAMPLED}):
         raise EngineFailed("The engine generated nothing.")
     await _drain(engine.stream({**hello, **_SAMPLED}))
+    try:
+        await engine.complete({**hello, "regex": "[ab]+"})
+    except InvalidRequest:
+        log.info("the engine does no structured output")
 
 
 async def _drain(stream: AsyncGenerator[object, None]) -> None:

@@ -31,6 +31,11 @@ class Release:
         """0.5 and later: more parsers, ``--skip-server-warmup``."""
         return self.number >= (0, 5)
 
+    @property
+    def graph_size_flag(self) -> str:
+        """Split by phase between 0.5.17 and 0.5.23, where the old name is ambiguous."""
+        return "--cuda-graph-max-bs" + ("-decode" if self.number >= (0, 5, 19) else "")
+
 
 def launch_argv(
     settings: Settings,
@@ -58,6 +63,9 @@ def launch_argv(
         "--context-length": settings.context_length,
         "--mem-fraction-static": settings.mem_fraction_static,
         "--max-total-tokens": settings.max_total_tokens,
+        release.graph_size_flag: settings.cuda_graph_max_bs,
+        # Our own log has a line for each request.
+        "--log-level-http": "warning",
     }
     switches = ["--enable-metrics", "--enable-cache-report"]
     if release.is_new:

@@ -83,8 +83,8 @@ class ChunkEncoder:
 
     def __init__(self, answer_id: str) -> None:
         self._answer_id = answer_id
-        head, tail = json.dumps(text_chunk("\0", answer_id)).split('"\\u0000"')
-        self._head, self._tail = head, tail
+        frame = encode(text_chunk("\0", answer_id)).decode()
+        self._head, self._tail = frame.split('"\\u0000"')
 
     def text(self, text: str) -> bytes:
         """A chunk with text."""
