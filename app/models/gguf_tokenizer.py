@@ -1,10 +1,10 @@
 """The tokenizer inside a GGUF file, rebuilt by the rules that its authors published.
 
 A GGUF file holds the vocabulary and the merges, and only the *name* of the rules for cutting text
-before the merges ("smollm"). transformers doesn't know that name and falls back to rules of another
-family: numbers are then not cut into digits, the end-of-turn token is lost, and the decoder looks
-like SentencePiece, from which the engine's grammar compiler concludes that no token holds a
-newline, and aborts constrained answers.
+before the merges ("smollm"). What transformers makes of that name differs from release to release:
+5.12 derives a decoder that looks like SentencePiece (the engine's grammar compiler then believes
+that no token holds a newline, and constrained answers are aborted) and another end-of-turn token;
+5.19 only leaves out that digits stand alone. Written out here, the rules are the same under all.
 """
 
 import json

@@ -156,7 +156,7 @@ def test_tokens_become_the_text_again(probe: Any) -> None:
             assert marker not in reading["without_markers"]
 
 
-def test_digits_stand_alone_and_markers_are_one_token(probe: Any) -> None:
+def test_a_marker_is_one_token_and_can_be_left_out(probe: Any) -> None:
     readings = dict(zip(TEXTS, probe["texts"], strict=False))
     marked = readings["<|im_start|>user\nHi 42<|im_end|>\n<|im_start|>assistant\n<|endoftext|>"]
     assert [number for number in marked["ours"] if number in SPECIAL] == [1, 2, 1, 0]
