@@ -1,7 +1,7 @@
 """A llama-architecture GGUF file as a Hugging Face model folder, in bfloat16.
 
-transformers reads GGUF files too, but this one's tokenizer not reliably (see `gguf_tokenizer`). What
-is written is what the model's authors publish: the same file names and tensor names.
+transformers reads GGUF files too, but this one's tokenizer not reliably (see `gguf_tokenizer`).
+What is written is what the model's authors publish: the same file names and tensor names.
 """
 
 import json
