@@ -37,6 +37,46 @@ async def test_finish_reason_before_the_text(
 
 
 @module_loop
+async def test_text_before_a_tool_call_is_the_same_in_both_modes(
+    engine: ReplayEngine, gateway: str, client: aiohttp.ClientSession
+) -> None:
+    """Only the plain form was recorded; the stream is in the form of the other tool calls'."""
+    plain = recording("tools_auto_text_then_call_plain")
+    tools = {"custom_inputs": {"tools": plain.request_body["tools"]}}
+    call = {"index": 0, "type": "function", "function": {"name": "get_weather", "arguments": ""}}
+    more = {"name": None, "arguments": '{"city": "Paris"}'}
+    events = [made_chunk(role="assistant")]
+    for text in ("Let me", " look", ".", " <", "tool_", "call>", "\n"):
+        events.append(made_chunk(content=text))
+    events.append(made_chunk(tool_calls=[{**call, "id": "call_1"}]))
+    events.append(made_chunk(tool_calls=[{**call, "id": None, "function": more}]))
+    events += [made_chunk(content=text) for text in ("\n", "</", "tool_call>")]
+    events.append(made_chunk("tool_calls", plain.answer["usage"]))
+    engine.play(plain)
+    one = await invoke(client, gateway, ASK | tools)
+    engine.play(made_stream(events))
+    other = await invoke(client, gateway, STREAM | tools)
+    assert other.summary == one.summary
+    assert one.content == "Let me look."
+
+
+@module_loop
+@pytest.mark.parametrize(
+    "text", ["a <", "<tool", " x \n", "<", "[", "a [TOOL", "<tool_call>\n", "1 < 2"]
+)
+async def test_text_that_looks_like_the_beginning_of_a_call_is_kept(
+    text: str, engine: ReplayEngine, gateway: str, client: aiohttp.ClientSession
+) -> None:
+    function = {"name": "f", "parameters": {"type": "object"}}
+    tools = {"custom_inputs": {"tools": [{"type": "function", "function": function}]}}
+    events = [made_chunk(role="assistant"), *(made_chunk(content=each) for each in text)]
+    engine.play(made_stream([*events, made_chunk("length", USAGE)]))
+    outcome = await invoke(client, gateway, STREAM | tools)
+    assert outcome.content == text
+    assert outcome.tool_calls == []
+
+
+@module_loop
 async def test_characters_that_break_naive_clients(
     engine: ReplayEngine, gateway: str, client: aiohttp.ClientSession
 ) -> None:
