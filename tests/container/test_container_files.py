@@ -1,0 +1,67 @@
+"""The container files repeat some facts of the program; these tests fail when the two part."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+# Names with their defaults, from lines such as `#PORT=8080`.
+DOCUMENTED = dict(
+    re.findall(r"^#([A-Z_]+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+)
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("field", Settings.model_fields)
+def test_every_setting_is_documented_with_its_default(field: str) -> None:
+    shown = DOCUMENTED[field.upper()]
+    default = Settings.model_fields[field].default
+    if default is None:
+        assert shown == ""
+    elif isinstance(default, float):
+        assert float(shown) == default
+    else:
+        assert shown == str(default)
+
+
+def test_every_name_that_compose_reads_is_documented() -> None:
+    # ${NAME}, ${NAME:-default}, and names without a value, which compose takes from the environment
+    names = set(re.findall(r"\$\{([A-Z_]+)", COMPOSE))
+    names |= set(re.findall(r"^ +([A-Z_]+):$", COMPOSE, re.MULTILINE))
+    assert names - set(DOCUMENTED) == {"COMPOSE_PROJECT_NAME"}
+
+
+def test_every_documented_name_is_used() -> None:
+    settings = {field.upper() for field in Settings.model_fields}
+    assert [
+        name
+        for name in DOCUMENTED
+        if name not in settings and not re.search(rf"\b{name}\b", COMPOSE)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "argument", ["FLASHINFER_WHEEL", "TORCH_CPU_INDEX", "ENGINE_PINS", "VERSION"]
+)
+def test_build_arguments_are_documented_with_their_default(argument: str) -> None:
+    match = re.search(rf"^ARG {argument}=(.+)$", DOCKERFILE, re.MULTILINE)
+    assert match is not None
+    assert DOCUMENTED[argument] == match[1]
+
+
+@pytest.mark.parametrize("pins", ["cu124", "cu130", "cpu"])
+def test_image_labels_tell_the_pinned_versions(pins: str) -> None:
+    stage = re.search(rf"^FROM .* AS base-{pins}\nLABEL ((?:.*\\\n)*.*)", DOCKERFILE, re.MULTILINE)
+    assert stage is not None
+    labels = dict(re.findall(r'chat-server\.engine\.(\w+)="([^"]+)"', stage[1]))
+    files = (ROOT / "requirements").glob(f"engine-{pins}*.txt")
+    pinned = dict(
+        re.findall(r"^([\w-]+)==([^\s+]+)", "\n".join(f.read_text() for f in files), re.MULTILINE)
+    )
+    assert labels["pins"] == pins
+    assert labels["sglang"] == pinned["sglang"]
+    assert labels["torch"] == pinned["torch"]
