@@ -19,7 +19,7 @@ async def engine() -> AsyncIterator[ReplayEngine]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(engine: ReplayEngine) -> AsyncIterator[str]:
-    limits = {"idle_timeout": 0.4, "request_timeout": 1.5, "keep_alive_interval": 0.1}
+    limits = {"idle_timeout": 1.0, "request_timeout": 2.0, "keep_alive_interval": 0.1}
     async with running_gateway(engine, **limits) as url:
         yield url
 

@@ -122,8 +122,8 @@ async def test_a_caller_who_leaves_frees_the_engine(
         left = engine.chats[-1]
         await asyncio.sleep(0.1)
         leaving.cancel()
-        # Well before the deadline of 0.4 seconds, which would abort it in any case.
-        await wait_for(lambda left=left: left.rid in engine.aborted, seconds=0.25)
+        # Well before the deadline of 1 second, which would abort it in any case.
+        await wait_for(lambda left=left: left.rid in engine.aborted, seconds=0.7)
 
 
 async def wait_for(condition: Any, seconds: float = 2.0) -> None:
