@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 
 import typer
@@ -18,7 +21,7 @@ log = logging.getLogger(__name__)
 async def serve(settings: Settings, engine: ManagedEngine) -> int:
     """Serve; return the exit status: 0 after a signal, 1 when the engine failed."""
     listener = listen(settings.host, settings.port)
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             create_app(settings, engine),
             log_config=None,
@@ -35,6 +38,23 @@ async def serve(settings: Settings, engine: ManagedEngine) -> int:
         watching.cancel()
         await asyncio.wait({watching})
     return 1 if engine.status.phase is Phase.FAILED else 0
+
+
+class _Server(uvicorn.Server):
+    """Leaves the exit status to us: uvicorn raises a signal anew after it has shut down."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End in order at the first signal, at once at the second."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -81,7 +81,7 @@ class Settings(BaseSettings):
         1800.0, gt=0, description="Seconds that the engine may take to load and warm up."
     )
     engine_stop_timeout: float = Field(
-        15.0, gt=0, description="Seconds between SIGTERM and SIGKILL of the engine."
+        5.0, gt=0, description="Seconds between SIGTERM and SIGKILL of the engine."
     )
     tool_call_parser: str | None = Field(
         None, description="SGLang's parser for tool calls; chosen from the model when unset."
@@ -144,8 +144,12 @@ class Settings(BaseSettings):
         """The device that ``auto`` stands for on this machine."""
         if self.engine_device != "auto":
             return self.engine_device
-        has_gpu = Path("/dev/nvidiactl").exists() or shutil.which("nvidia-smi") is not None
-        return "cuda" if has_gpu else "cpu"
+        return "cuda" if has_nvidia_driver() else "cpu"
+
+
+def has_nvidia_driver() -> bool:
+    """Whether an NVIDIA driver is there, seen from inside a container too."""
+    return Path("/dev/nvidiactl").exists() or shutil.which("nvidia-smi") is not None
 
 
 def environment_of(base: dict[str, str] | None = None, **changes: str) -> dict[str, str]:

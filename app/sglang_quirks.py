@@ -44,30 +44,38 @@ def ignores_grammar_while_reasoning(info: EngineInfo) -> bool:
 _OPENAI_ROLES = ("system", "user", "assistant", "tool")
 
 
-def check_openai_messages(messages: object, info: EngineInfo) -> None:
-    """Refuse bodies of ``/v1/chat/completions`` to which 0.4.6 answers a bare 500.
+def mend_openai_messages(messages: object, info: EngineInfo) -> bool:
+    """Check, and mend in place, ``messages`` of OpenAI's route to which 0.4.6 answers a bare 500.
 
-    Newer versions check these themselves.
+    It knows no role ``developer``, which OpenAI's clients use for ``system``. Newer versions
+    check all of this themselves.
+
+    Returns:
+        Whether something was changed, so that the body has to be written anew.
 
     Raises:
         InvalidRequest: names the message and the fix.
     """
     if not (info.is_sglang and (info.version or "").startswith("0.4.")):
-        return
+        return False
     if not isinstance(messages, list) or not messages:
         raise InvalidRequest(
             "'messages' must be a list with one message or more.", field="messages"
         )
+    mended = False
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
         role = message.get("role") if isinstance(message, dict) else None
+        if role == "developer":
+            role = message["role"] = "system"
+            mended = True
         if role not in _OPENAI_ROLES:
-            fix = ": use 'system'" if role == "developer" else ""
             raise InvalidRequest(
-                f"'{where}.role' must be one of {', '.join(_OPENAI_ROLES)}{fix}.",
+                f"'{where}.role' must be one of {', '.join(_OPENAI_ROLES)}.",
                 field=f"{where}.role",
             )
         if role != "assistant" and not isinstance(message.get("content"), str | list):
             raise InvalidRequest(
                 f"'{where}.content' must be a string or a list of parts.", field=f"{where}.content"
             )
+    return mended

@@ -12,7 +12,7 @@ from app.engines.model_traits import choose_parsers
 from app.engines.openai_http import OpenAIEngine
 from app.engines.sglang_flags import Release, launch_argv, launch_environment
 from app.errors import ChatServerError, EngineFailed
-from app.settings import Settings, environment_of
+from app.settings import Settings, environment_of, has_nvidia_driver
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,11 @@ class SGLangEngine(OpenAIEngine):
         release = await _installed_release(python)
         model_path, model_name = await self._prepare_model(python)
         device = settings.resolve_device()
+        if device == "cuda" and not has_nvidia_driver():
+            raise EngineFailed(
+                "ENGINE_DEVICE is cuda, but no NVIDIA driver is to be seen: install it, give the "
+                "container the GPU (NVIDIA container toolkit), or set ENGINE_DEVICE=cpu"
+            )
         parsers = choose_parsers(
             model_path,
             is_new=release.is_new,

@@ -25,7 +25,10 @@ def router(settings: Settings, service: ChatService) -> APIRouter:
     """The route, for one service."""
     routes = APIRouter(tags=["ChatAgent"])
 
+    # The second path is where Databricks' own clients look for an endpoint of any name, so that
+    # DATABRICKS_HOST is all they need to be told.
     @routes.post("/invocations", summary="Ask the model")
+    @routes.post("/serving-endpoints/{name}/invocations", include_in_schema=False)
     async def invocations(request: Request) -> Response:
         """A ChatAgentRequest in, a ChatAgentResponse out; events with ``"stream": true``."""
         require_json(request.headers.get("content-type"))

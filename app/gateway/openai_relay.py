@@ -1,5 +1,6 @@
 """``/v1/*``: OpenAI's routes, which the engine speaks itself."""
 
+import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,7 +11,7 @@ from app.errors import InvalidRequest, MalformedRequest, NotFound
 from app.gateway.bodies import parse_json, read_body, require_json
 from app.gateway.responses import EventStream, openai_error, unless_disconnected
 from app.settings import Settings
-from app.sglang_quirks import check_openai_messages
+from app.sglang_quirks import mend_openai_messages
 
 _GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rerank", "score")
 _READ = ("models", "models/{name:path}", "responses/{name}")
@@ -35,8 +36,9 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
         if not isinstance(fields, dict):
             raise MalformedRequest("The body must be a JSON object.")
         _check_model(fields, engine.info.models)
-        if path.endswith("/chat/completions"):
-            check_openai_messages(fields.get("messages"), engine.info)
+        is_chat = path.endswith("/chat/completions")
+        if is_chat and mend_openai_messages(fields.get("messages"), engine.info):
+            body = msgspec.json.encode(fields)
         if fields.get("stream") is True:
             return EventStream(
                 relay_stream(engine, path, body),

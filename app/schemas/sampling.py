@@ -5,11 +5,21 @@ https://docs.sglang.ai/basic_usage/sampling_params.html for their meaning.
 """
 
 import re
+import warnings
 from typing import Annotated, Literal
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 JSONObject = dict[str, object]
 
@@ -18,22 +28,47 @@ def _is_json_schema(schema: JSONObject) -> JSONObject:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        at = "".join(f"[{part!r}]" for part in error.path) or "its top level"
+        # Names of the caller's own properties can be of any length.
+        at = "".join(f"[{str(part)[:32]!r}]" for part in error.path)[:200] or "its top level"
         raise ValueError(f"is not a valid JSON schema (at {at})") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except OverflowError:
+        raise ValueError("has a pattern with too large a repetition") from None
     return schema
 
 
 def _is_regex(pattern: str) -> str:
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            # What Python will read differently one day is no concern of the engine's.
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"is not a valid regular expression ({error.msg})") from None
+        # Its words may quote the pattern, its position does not.
+        at = "" if error.pos is None else f" (at character {error.pos})"
+        raise ValueError(f"is not a valid regular expression{at}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except OverflowError:
+        raise ValueError("has too large a repetition") from None
     return pattern
 
 
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 JSONSchema = Annotated[JSONObject, AfterValidator(_is_json_schema)]
-Regex = Annotated[str, Field(min_length=1), AfterValidator(_is_regex)]
+# Compiling takes time in proportion to the length, and everybody waits meanwhile.
+Regex = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_is_regex)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+# The engine keeps whole numbers in 32 bits (the seed in 64), and its scheduler, which serves
+# everybody, dies of one that does not fit.
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+# An empty one is found in every text: the answer would end before it begins.
+StopString = Annotated[str, Field(min_length=1)]
 
 
 class _Strict(BaseModel):
@@ -69,6 +104,18 @@ class NamedTool(_Strict):
     function: NamedFunction
 
 
+def _form_of_choice(value: object) -> str:
+    return "object" if isinstance(value, dict | NamedTool) else "word"
+
+
+# Told apart by its form, so that an error is about the form that was meant.
+ToolChoice = Annotated[
+    Annotated[Literal["auto", "none", "required"], Tag("word")]
+    | Annotated[NamedTool, Tag("object")],
+    Discriminator(_form_of_choice),
+]
+
+
 class SchemaFormat(BaseModel):
     """``response_format.json_schema``."""
 
@@ -98,19 +145,21 @@ class CustomInputs(_Strict):
 
     temperature: Number | None = Field(None, ge=0)
     top_p: Number | None = Field(None, gt=0, le=1)
-    top_k: int | None = Field(None, ge=-1, description="-1 switches it off.")
+    top_k: int | None = Field(None, ge=-1, le=2**31 - 1, description="-1 switches it off.")
     min_p: Number | None = Field(None, ge=0, le=1)
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
-    min_tokens: int | None = Field(None, ge=0)
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    seed: int | None = None
-    n: Literal[1] | None = None
+    max_tokens: Count | None = Field(None, ge=1)
+    max_completion_tokens: Count | None = Field(None, ge=1)
+    min_tokens: Count | None = None
+    stop: Annotated[list[StopString], BeforeValidator(_as_list)] | None = Field(
+        None, description="A string or a list of strings."
+    )
+    stop_token_ids: list[Count] | None = None
+    seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
+    n: int | None = Field(None, ge=1, le=1)
     presence_penalty: Number | None = Field(None, ge=-2, le=2)
     frequency_penalty: Number | None = Field(None, ge=-2, le=2)
     repetition_penalty: Number | None = Field(None, gt=0, le=2)
-    logit_bias: dict[str, Number] | None = None
+    logit_bias: dict[TokenId, Number] | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     ignore_eos: bool | None = None
@@ -122,7 +171,7 @@ class CustomInputs(_Strict):
     regex: Regex | None = None
     ebnf: str | None = Field(None, min_length=1)
     tools: list[Tool] | None = Field(None, min_length=1)
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
+    tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     separate_reasoning: bool | None = None
     stream_reasoning: bool | None = None
@@ -150,10 +199,16 @@ class CustomInputs(_Strict):
         if len(set(names)) < len(names):
             raise ValueError("has two tools of the same name")
         self._check_tool_choice(names)
-        reserved = sorted(RESERVED.intersection(self.extra_body or ()))
-        if reserved:
-            raise ValueError(f"may not set '{reserved[0]}' in extra_body: the server sets it")
+        self._check_extra_body()
         return self
+
+    def _check_extra_body(self) -> None:
+        extra = sorted(self.extra_body or ())
+        if reserved := RESERVED.intersection(extra):
+            raise ValueError(f"may not set '{min(reserved)}' in extra_body: the server sets it")
+        # There it would escape the checks above.
+        if own := [name for name in extra if name in CustomInputs.model_fields]:
+            raise ValueError(f"has its own '{own[0]}': take it out of extra_body")
 
     def _check_tool_choice(self, names: list[str]) -> None:
         if self.tool_choice is None or self.tool_choice == "none":

@@ -3,11 +3,12 @@
 Messages never quote the caller's values, only names of fields.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Annotated, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.errors import InvalidRequest
@@ -15,6 +16,8 @@ from app.errors import InvalidRequest
 Model = TypeVar("Model", bound=BaseModel)
 
 _MAX_NAME = 64
+# Pydantic's words for the thing that the path names already.
+_SUBJECT = re.compile(r"^(?:Input|String|List|Dictionary|Value) should")
 
 
 def parse(model: type[Model], data: object, where: str = "") -> Model:
@@ -35,13 +38,15 @@ def parse(model: type[Model], data: object, where: str = "") -> Model:
 
 def explain(found: ErrorDetails, model: type[BaseModel], where: str) -> InvalidRequest:
     """The public error for one of pydantic's findings."""
-    path = field_path(where, found["loc"])
+    location, inside = _locate(model, found["loc"])
+    path = field_path(where, location)
     if found["type"] == "extra_forbidden":
-        known = _fields_at(model, found["loc"])
-        return unknown_field(path, str(found["loc"][-1]), known)
+        return unknown_field(path, str(location[-1])[:_MAX_NAME], _names_of(inside))
     if found["type"] == "missing":
         return InvalidRequest(f"'{path}' is missing.", field=path)
-    message = found["msg"].removeprefix("Value error, ").replace("Input should", "should")
+    if found["type"] in ("model_type", "dict_type"):
+        return InvalidRequest(f"'{path}' should be an object.", field=path)
+    message = _SUBJECT.sub("should", found["msg"].removeprefix("Value error, "))
     return InvalidRequest(f"'{path}' {message}.", field=path)
 
 
@@ -64,24 +69,57 @@ def field_path(where: str, location: Iterable[int | str]) -> str:
     return path
 
 
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:
-    """Names of the fields beside the last part of ``location``."""
+def _locate(
+    model: type[BaseModel], location: tuple[int | str, ...]
+) -> tuple[list[int | str], object]:
+    """The path to what was found, and the model that its last part belongs to.
+
+    Pydantic's location also holds the branch of a union and the mark of a dictionary's key,
+    which are no part of the request.
+    """
+    path: list[int | str] = []
     current: object = model
-    for part in location[:-1]:
-        if isinstance(part, str) and isinstance(current, type) and issubclass(current, BaseModel):
-            field = current.model_fields.get(part)
-            current = _model_inside(field.annotation) if field else None
-    if isinstance(current, type) and issubclass(current, BaseModel):
-        return current.model_fields
-    return ()
+    parent: object = model
+    for part in location:
+        branch = _branch(current, part)
+        if branch is not None:
+            current = _plain(branch)
+        elif part != "[key]":
+            path.append(part)
+            parent, current = current, _plain(_inside(current, part))
+    return path, parent
 
 
-def _model_inside(annotation: object) -> object:
-    """The pydantic model in an annotation such as ``list[Message] | None``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_inside(argument)
-        if found is not None:
-            return found
+def _branch(union: object, tag: int | str) -> object:
+    """The type that a discriminated union has under ``tag``."""
+    for option in get_args(union):
+        if any(isinstance(mark, Tag) and mark.tag == tag for mark in get_args(option)[1:]):
+            return option
     return None
+
+
+def _inside(current: object, part: int | str) -> object:
+    """The type of what a model, list or dictionary holds at ``part``."""
+    if isinstance(current, type) and issubclass(current, BaseModel):
+        for name, field in current.model_fields.items():
+            if part in (name, field.alias):
+                return field.annotation
+        return None
+    return get_args(current)[-1] if get_origin(current) in (list, dict) else None
+
+
+def _plain(annotation: object) -> object:
+    """An annotation without its constraints and without ``None``."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    options = [option for option in get_args(annotation) if option is not type(None)]
+    if type(None) in get_args(annotation) and len(options) == 1:
+        return _plain(options[0])
+    return annotation
+
+
+def _names_of(model: object) -> Iterable[str]:
+    """The names of a model's fields as they are in a request."""
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        return [field.alias or name for name, field in model.model_fields.items()]
+    return ()
