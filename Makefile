@@ -38,7 +38,7 @@ check: .venv ## Lint, formatting, types and the container files
 	.venv/bin/python -m mypy --strict app
 	.venv/bin/hadolint Dockerfile
 	@if docker compose version >/dev/null 2>&1; \
-	then echo docker compose config -q; docker compose config -q; \
+	then echo docker compose --profile cpu config -q; docker compose --profile cpu config -q; \
 	else echo "docker compose is not installed: docker-compose.yml was not checked"; fi
 
 .PHONY: test-container
