@@ -8,7 +8,8 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Coroutine, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import aclosing, closing, contextmanager
+from queue import SimpleQueue
 from typing import TypeVar
 
 from app.engines.lifecycle import ManagedEngine, Phase
@@ -63,16 +64,30 @@ class Backend:
             yield chat, pieces
 
     def _pieces(self, chat: Chat) -> Generator[Text | End, None, None]:
-        pieces = self.service.stream(chat)
+        # The loop fills the queue at the engine's pace, without a round trip between threads for
+        # each piece. It holds one answer at most, which the token limit bounds.
+        queue: SimpleQueue[Text | End | BaseException] = SimpleQueue()
+
+        async def fill() -> None:
+            try:
+                async with aclosing(self.service.stream(chat)) as pieces:
+                    async for piece in pieces:
+                        queue.put(piece)
+            except BaseException as error:
+                queue.put(error)
+                raise
+
+        filling = asyncio.run_coroutine_threadsafe(fill(), self._loop)
         try:
             while True:
-                try:
-                    piece = self._run(anext(pieces))  # type: ignore[arg-type]
-                except StopAsyncIteration:
-                    return
+                piece = queue.get()
+                if isinstance(piece, BaseException):
+                    raise piece
                 yield piece
+                if isinstance(piece, End):
+                    return
         finally:
-            self._run(pieces.aclose())
+            filling.cancel()  # closes the service's stream, which aborts in the engine
 
     def wait_until_ready(self) -> None:
         """Return once the engine can answer.
