@@ -155,7 +155,7 @@ def http_error(status: int, body: bytes, retry_after: str | None = None) -> Chat
     if not error.message:
         nested = _nested_error(body)
         error = _read_error(nested) if nested else error
-    seconds = int(retry_after) if retry_after and retry_after.isdigit() else None
+    seconds = int(retry_after) if retry_after and retry_after.isdecimal() else None
     return engine_error(status, error.message, retry_after=seconds)
 
 
@@ -178,10 +178,20 @@ def engine_error(status: int, message: str, *, retry_after: int | None = None) -
 
 # Engine messages that tell the caller something useful and hold nothing but numbers and names
 # of parameters. Others may quote the prompt, a path or a stack trace.
+_NUMBER = r"-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?"
+_PARAMETER = (
+    r"(?:temperature|top_p|top_k|min_p|(?:max|min)_(?:new_)?tokens|sampling_seed"
+    r"|(?:frequency|presence|repetition)_penalty)"
+)
+_RULE = (
+    r"(?:(?:a )?(?:non-negative|positive)(?: finite number)?"
+    rf"|(?:-1 \(disable\) or )?at least {_NUMBER}"
+    rf"|in [\[(]{_NUMBER}, (?:{_NUMBER}|max_new_tokens(?:\(\d{{1,20}}\))?)[\])])"
+)
 _PUBLIC = re.compile(
     r"(?:The input \(\d+ tokens\) is longer than the model's context length \(\d+ tokens\)"
     r"|Requested token count exceeds the model's maximum context length of \d+ tokens"
-    r"|\w{1,40} must be [\w\s,.()\[\]<>=+-]{1,80})\.?"
+    rf"|{_PARAMETER} must be {_RULE}(?:, got {_NUMBER})?)\.?"
     r"(?: You requested a total of \d+ tokens: \d+ tokens from the input messages and \d+ tokens"
     r" for the completion\. Please reduce the number of tokens in the input messages or the"
     r" completion to fit within the limit\.)?"
@@ -191,7 +201,7 @@ _PUBLIC = re.compile(
 def public_reason(message: str) -> str | None:
     """The engine's message if a caller may see it."""
     match = _PUBLIC.match(message)
-    return match.group().rstrip() if match else None
+    return match.group() if match else None
 
 
 def _read_error(data: bytes) -> _Error:
