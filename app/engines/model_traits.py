@@ -24,6 +24,8 @@ _TOOL_CALLS = (
     ("<｜tool▁calls▁begin｜>", "deepseekv3", "deepseekv3"),
     ("[TOOL_CALLS]", "mistral", "mistral"),
     ("<|python_tag|>", "llama3", "llama3"),
+    # Llama 3.2 calls with bare JSON; its results carry the role all of Llama 3 has for them.
+    ("<|start_header_id|>ipython<|end_header_id|>", "llama3", "llama3"),
     ("<function=", None, "qwen3_coder"),
     ("<tool_call>", "qwen25", "qwen"),
 )
@@ -31,6 +33,8 @@ _TOOL_CALLS = (
 # must then know the form that the grammar gives.
 _FALLBACK = ("qwen25", "hermes")
 
+# QwQ and the Qwen 3 models that can do nothing but think; as written in Jinja.
+_OPENED_THOUGHT = r"<|im_start|>assistant\n<think>"
 _THINKING = (
     ("qwen3", "qwen3"),
     ("deepseek", "deepseek-r1"),
@@ -51,7 +55,9 @@ def choose_parsers(
     template = read_chat_template(model_path)
     return Parsers(
         tool_call=_chosen(tool_call) if tool_call else _tool_call_parser(template, is_new),
-        reasoning=_chosen(reasoning) if reasoning else _reasoning_parser(model_path, template),
+        reasoning=_chosen(reasoning)
+        if reasoning
+        else _reasoning_parser(model_path, template, is_new),
     )
 
 
@@ -73,7 +79,7 @@ def _tool_call_parser(template: str, is_new: bool) -> str | None:
     return _FALLBACK[is_new]
 
 
-def _reasoning_parser(model_path: Path, template: str) -> str | None:
+def _reasoning_parser(model_path: Path, template: str, is_new: bool) -> str | None:
     if "</think>" not in template:
         return None
     config = _read_json(model_path / "config.json")
@@ -81,6 +87,10 @@ def _reasoning_parser(model_path: Path, template: str) -> str | None:
     described += f" {model_path.name.lower()}"
     # Distilled DeepSeek models carry the architecture of Qwen2 or Llama, and R1's template.
     if "<｜Assistant｜>" in template:
+        return "deepseek-r1"
+    # Where the prompt itself opens the thought, the answer has no tag to tell it by. This parser
+    # takes every answer for a thought at first; 0.5 makes the one for Qwen 3 do the same.
+    if _OPENED_THOUGHT in template and not (is_new and "qwen3" in described):
         return "deepseek-r1"
     return next((parser for mark, parser in _THINKING if mark in described), None)
 
