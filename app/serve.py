@@ -86,7 +86,12 @@ async def _watch(server: uvicorn.Server, engine: ManagedEngine, url: str) -> Non
             await asyncio.wait({failure}, timeout=0.2)
         if not failure.done():
             typer.echo(announcement(url))
-        log.error("stopping: %s", await failure)
+        reason = await failure
+        if not log.isEnabledFor(logging.INFO):
+            # The engine's lines were not shown as they came; the last ones tell what went wrong.
+            for line in engine.status.log_tail:
+                log.error("engine: %s", line)
+        log.error("stopping: %s", reason)
         server.should_exit = True
     finally:
         failure.cancel()

@@ -13,16 +13,24 @@ from typing import Self
 _GUARD = Path(__file__).with_name("guarded_launch.py")
 _TAIL_LINES = 30
 _MAX_LINE = 2000
+_LAST_LINES_WITHIN = 0.5
 
 
 class ChildProcess:
     """One run of a program."""
 
-    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        output: asyncio.StreamReader,
+        pipe: asyncio.ReadTransport,
+        name: str,
+    ) -> None:
         self._process = process
+        self._pipe = pipe
         self._log = logging.getLogger(name)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._pump = asyncio.create_task(self._pump_log(process.stdout))
+        self._pump = asyncio.create_task(self._pump_log(output))
 
     @classmethod
     async def start(cls, argv: list[str], environment: dict[str, str], name: str) -> Self:
@@ -33,17 +41,26 @@ class ChildProcess:
             environment: its whole environment.
             name: prefix of its log lines, and the logger they go to.
         """
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(_GUARD), str(os.getpid())),
-            *argv,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            # Its own session: Ctrl-C in the terminal reaches us alone, and we end it in order.
-            start_new_session=True,
-        )
-        return cls(process, name)
+        # A pipe of our own: asyncio's wait() returns only when the pipes that it made itself are
+        # closed, which a child of a dead engine can keep open for ever.
+        read_end, write_end = os.pipe()
+        output, pipe = await _reader(read_end)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *guarded(argv),
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=asyncio.subprocess.STDOUT,
+                # Its own session: Ctrl-C in the terminal reaches us alone, and we end it in order.
+                start_new_session=True,
+            )
+        except BaseException:
+            pipe.close()
+            raise
+        finally:
+            os.close(write_end)
+        return cls(process, output, pipe, name)
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -56,8 +73,11 @@ class ChildProcess:
         return self._process.pid
 
     async def wait(self) -> int:
-        """Wait for its end; return its exit status, negative for a signal."""
-        return await self._process.wait()
+        """Wait for its end and its last lines; return its exit status, negative for a signal."""
+        status = await self._process.wait()
+        # Not for long: its children may hold the pipe open.
+        await asyncio.wait({self._pump}, timeout=_LAST_LINES_WITHIN)
+        return status
 
     async def stop(self, grace: float) -> None:
         """SIGTERM, ``grace`` seconds later SIGKILL for the whole group, and reap."""
@@ -74,10 +94,11 @@ class ChildProcess:
         await self._process.wait()
         await asyncio.wait({self._pump}, timeout=1)
         self._pump.cancel()
+        self._pipe.close()
 
-    async def _pump_log(self, output: asyncio.StreamReader | None) -> None:
+    async def _pump_log(self, output: asyncio.StreamReader) -> None:
         rest = b""
-        while output is not None and (data := await output.read(2**16)):
+        while data := await output.read(2**16):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 self._log_line(line)
@@ -90,3 +111,16 @@ class ChildProcess:
         if line.strip():
             self._tail.append(line)
             self._log.info("%s", line)
+
+
+def guarded(argv: list[str]) -> list[str]:
+    """The same program, but one that dies when this process does."""
+    return [sys.executable, str(_GUARD), str(os.getpid()), *argv]
+
+
+async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    reader = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    return reader, pipe

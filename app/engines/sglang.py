@@ -6,7 +6,7 @@ import logging
 import socket
 from pathlib import Path
 
-from app.engines.child import ChildProcess
+from app.engines.child import ChildProcess, guarded
 from app.engines.lifecycle import Phase, Status, warm_up
 from app.engines.model_traits import choose_parsers
 from app.engines.openai_http import OpenAIEngine
@@ -126,17 +126,16 @@ class SGLangEngine(OpenAIEngine):
 
     async def _prepare_model(self, python: Path) -> tuple[Path, str]:
         settings = self._settings
+        argv = [str(python), str(_PREPARE)]
+        argv += ["--model", settings.model, "--cache", str(settings.model_cache)]
         process = await asyncio.create_subprocess_exec(
-            str(python),
-            str(_PREPARE),
-            "--model",
-            settings.model,
-            "--cache",
-            str(settings.model_cache),
+            *guarded(argv),
             stdout=asyncio.subprocess.PIPE,
             # Its progress is for the terminal, and its last line says what went wrong.
             stderr=None,
             env=environment_of(),
+            # Ctrl-C reaches us alone here too, or it would look like a model that can't be had.
+            start_new_session=True,
         )
         try:
             output, _ = await process.communicate()
@@ -174,7 +173,10 @@ class SGLangEngine(OpenAIEngine):
 async def _installed_release(python: Path) -> Release:
     try:
         process = await asyncio.create_subprocess_exec(
-            str(python), "-c", _VERSION_CODE, stdout=-1, stderr=asyncio.subprocess.DEVNULL
+            *(str(python), "-c", _VERSION_CODE),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment_of(),
         )
     except OSError as error:
         raise EngineFailed(f"ENGINE_PYTHON can't be run: {error.strerror}") from error
