@@ -28,8 +28,11 @@ _SERVER_KEYS = {
     "mem-fraction-static": "mem_fraction_static",
     "additional_args": "engine_args",
 }
-# What belongs to the process that serves HTTP, which is MLflow here.
-_GATEWAY_ONLY = frozenset({"host", "port", "api_key", "max_body_bytes", "keep_alive_interval"})
+# What belongs to the process that serves HTTP, which is MLflow here, and secrets, which anybody
+# could read in a logged model: ENGINE_API_KEY is taken from the environment.
+_NOT_LOGGED = frozenset(
+    {"host", "port", "api_key", "max_body_bytes", "keep_alive_interval", "engine_api_key"}
+)
 # How the model was logged, for those who read it; nothing to set.
 INTERFACE = "interface"
 
@@ -79,4 +82,4 @@ def _server_settings(server: object) -> dict[str, object]:
 
 
 def _allowed() -> list[str]:
-    return [name for name in Settings.model_fields if name not in _GATEWAY_ONLY]
+    return [name for name in Settings.model_fields if name not in _NOT_LOGGED]

@@ -1,0 +1,1 @@
+"""From this folder and a model to an MLflow model."""
