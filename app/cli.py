@@ -27,10 +27,18 @@ def serve(
     engine_url: Annotated[
         str | None, typer.Option(help="Attach to a running server instead [ENGINE_URL].")
     ] = None,
+    mlflow_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve a model logged with MLflow, such as models:/chat@champion, with the "
+            "settings that it was logged with."
+        ),
+    ] = None,
 ) -> None:
     """Start the engine and the gateway. Every setting is an environment variable as well."""
     options = {"host": host, "port": port, "model": model, "engine_url": engine_url}
-    settings = load_settings({name: value for name, value in options.items() if value is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = load_settings((logged_settings(mlflow_model) if mlflow_model else {}) | given)
     # Imported late, so that --help and mistakes in settings answer at once.
     from app.logs import set_up_logging
     from app.runtime import build_engine
@@ -44,6 +52,16 @@ def serve(
     except KeyboardInterrupt:
         status = 0
     raise typer.Exit(status)
+
+
+def logged_settings(uri: str) -> dict[str, object]:
+    """Settings of a logged model; ends the program if it can't be had."""
+    from app.logged_model import LoggedModelUnavailable, settings_of_logged_model
+
+    try:
+        return settings_of_logged_model(uri)
+    except LoggedModelUnavailable as error:
+        fail(str(error))
 
 
 def load_settings(options: dict[str, object]) -> Settings:

@@ -7,6 +7,7 @@ from typing import Protocol
 from app.errors import EngineUnavailable
 from app.settings import Settings
 from model_wrapper.backend import Backend, backend_for
+from model_wrapper.cpu_engine import with_engine
 from model_wrapper.logging_time import being_logged
 from model_wrapper.model_config import settings_of
 
@@ -46,7 +47,7 @@ class LazyBackend:
         if self._settings is None:
             raise EngineUnavailable("load_context was not called: load the model with MLflow.")
         if self._backend is None or self._backend.stopped:
-            self._backend = backend_for(self._settings)
+            self._backend = backend_for(with_engine(self._settings))
         return self._backend
 
     def stop(self) -> None:

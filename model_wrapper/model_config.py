@@ -49,6 +49,23 @@ def settings_of(
     Raises:
         InvalidRequest: a key is unknown or its value is no good; it is named.
     """
+    try:
+        return Settings(**setting_values(model_config, artifacts))  # type: ignore[arg-type]
+    except ValidationError as error:
+        found = error.errors(include_input=False)[0]
+        name = str(found["loc"][0])
+        message = found["msg"].removeprefix("Value error, ")
+        raise InvalidRequest(f"model_config or environment: '{name}' {message}.") from None
+
+
+def setting_values(
+    model_config: Mapping[str, object] | None, artifacts: Mapping[str, str]
+) -> dict[str, object]:
+    """What a model sets, by the names of the settings, without what the environment overrides.
+
+    Raises:
+        InvalidRequest: a key is unknown; it is named.
+    """
     values: dict[str, object] = {}
     if ARTIFACT in artifacts:
         values["model"] = artifacts[ARTIFACT]
@@ -59,14 +76,7 @@ def settings_of(
             values[key] = value
         elif key != INTERFACE:
             raise unknown_field(f"model_config.{key}", key, [*_allowed(), "server"])
-    known = {key: value for key, value in values.items() if key.upper() not in os.environ}
-    try:
-        return Settings(**known)  # type: ignore[arg-type]
-    except ValidationError as error:
-        found = error.errors(include_input=False)[0]
-        name = str(found["loc"][0])
-        message = found["msg"].removeprefix("Value error, ")
-        raise InvalidRequest(f"model_config or environment: '{name}' {message}.") from None
+    return {key: value for key, value in values.items() if key.upper() not in os.environ}
 
 
 def _server_settings(server: object) -> dict[str, object]:
