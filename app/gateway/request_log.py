@@ -83,5 +83,5 @@ def _request_id(scope: Scope) -> bytes:
 
 
 def _printable(text: str | None) -> str | None:
-    """A caller's text for one log line: no control characters, no flood."""
-    return text and ascii(text[:100])[1:-1]
+    """A caller's text as one word of a log line: nothing that looks like more words, no flood."""
+    return text and ascii(text[:100])[1:-1].replace(" ", r"\x20")
