@@ -7,6 +7,8 @@ import socket
 from pathlib import Path
 
 from app.engines.child import ChildProcess, guarded
+from app.engines.host import gather
+from app.engines.host_decisions import Decisions, decide, graphs_are_on
 from app.engines.lifecycle import Phase, Status, warm_up
 from app.engines.model_traits import choose_parsers
 from app.engines.openai_http import OpenAIEngine
@@ -99,6 +101,11 @@ class SGLangEngine(OpenAIEngine):
                 "ENGINE_DEVICE is cuda, but no NVIDIA driver is to be seen: install it, give the "
                 "container the GPU (NVIDIA container toolkit), or set ENGINE_DEVICE=cpu"
             )
+        environment = launch_environment(environment_of(), python=python, device=device)
+        host = Decisions()
+        if device == "cuda":
+            host = await self._look_at_host(python, environment, release)
+            environment |= host.environment
         parsers = choose_parsers(
             model_path,
             is_new=release.is_new,
@@ -114,15 +121,37 @@ class SGLangEngine(OpenAIEngine):
             port=self._port,
             device=device,
             parsers=parsers,
+            host_flags=host.flags,
         )
         self._enter(Phase.LOADING, f"{model_name} on {device}, SGLang {release.version}, {parsers}")
-        environment = launch_environment(environment_of(), python=python, device=device)
         child = self._child = await ChildProcess.start(argv, environment, "engine")
         await self._until_it_answers(child)
         self._enter(Phase.WARMING, "generating the first tokens")
         await warm_up(self)
         self._enter(Phase.READY, f"serving {model_name}")
         return child
+
+    async def _look_at_host(
+        self, python: Path, environment: dict[str, str], release: Release
+    ) -> Decisions:
+        """What the machine's GPUs and tools ask for.
+
+        Raises:
+            EngineFailed: the engine can't run here.
+        """
+        facts = await gather(python, environment)
+        if facts is None:
+            return Decisions()
+        try:
+            decisions = decide(facts, release, self._settings)
+        except EngineFailed:
+            log.info("host: %s", facts)
+            raise
+        graphs = "on" if graphs_are_on(self._settings.engine_argv) else "off (ENGINE_ARGS)"
+        log.info("host: %s; decided: %s; CUDA graphs %s", facts, decisions, graphs)
+        for finding in decisions.findings:
+            log.warning("host: %s", finding)
+        return decisions
 
     async def _prepare_model(self, python: Path) -> tuple[Path, str]:
         settings = self._settings

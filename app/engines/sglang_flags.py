@@ -5,6 +5,7 @@ Read from each version's ``server_args.py`` and tried with 0.4.6.post5 (CUDA 12.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +48,11 @@ def launch_argv(
     port: int,
     device: str,
     parsers: Parsers,
+    host_flags: Sequence[str] = (),
 ) -> list[str]:
     """The engine's argument list.
+
+    ``host_flags`` are those that the machine asks for (``host_decisions.py``).
 
     ``ENGINE_ARGS`` comes last, so that it wins: argparse takes the last of equal flags.
     """
@@ -79,7 +83,7 @@ def launch_argv(
     for flag, value in flags.items():
         if value is not None:
             argv += [flag, str(value)]
-    return argv + switches + settings.engine_argv
+    return [*argv, *switches, *host_flags, *settings.engine_argv]
 
 
 def launch_environment(base: dict[str, str], *, python: Path, device: str) -> dict[str, str]:
