@@ -168,7 +168,11 @@ class OpenAIEngine:
 
 
 def with_rid(body: bytes, rid: str) -> bytes:
-    """The JSON object ``body`` with one more key at its front; nothing else is touched."""
-    rest = body.lstrip()[1:]
-    comma = b"" if rest.lstrip().startswith(b"}") else b","
-    return b'{"rid":"' + rid.encode() + b'"' + comma + rest
+    """The JSON object ``body`` with one more key at its end; nothing else is touched.
+
+    Of two equal keys the last one counts, so a caller can't choose an id of its own, by which we
+    would not find the request again, or find that of somebody else.
+    """
+    rest = body.rstrip()[:-1].rstrip()
+    comma = b"" if rest.endswith(b"{") else b","
+    return rest + comma + b'"rid":"' + rid.encode() + b'"}'

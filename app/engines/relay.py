@@ -13,6 +13,8 @@ from app.engines.openai_wire import error_in_event
 from app.errors import EngineFailed
 from app.sse import DONE, SSEDecoder
 
+_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
 
 @dataclass(frozen=True)
 class Relayed:
@@ -34,7 +36,10 @@ async def relay(engine: OpenAIEngine, method: str, path: str, body: bytes) -> Re
 
 
 async def relay_stream(engine: OpenAIEngine, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
-    """The engine's stream as it comes, from the first whole event on.
+    """The engine's stream as it comes, event by whole event.
+
+    Between events, and only there, others may write something of their own: a blank line that
+    keeps the connection alive, or an error when the stream breaks off.
 
     Raises:
         ChatServerError: before the first piece, whatever the engine refused; after it, that
@@ -47,14 +52,22 @@ async def relay_stream(engine: OpenAIEngine, path: str, body: bytes) -> AsyncGen
         async for chunk in engine.chunks(answer):
             events = decoder.feed(chunk)
             ended = ended or DONE in events
-            if started:
-                yield chunk
-                continue
             held += chunk
-            if events:
-                if (error := error_in_event(events[0])) is not None:
-                    raise error
-                started = True
-                yield held
+            if not events:
+                continue
+            if not started and (error := error_in_event(events[0])) is not None:
+                raise error
+            started = True
+            whole = _end_of_last_event(held)
+            yield held[:whole]
+            held = held[whole:]
     if not ended:
         raise EngineFailed("The engine's answer broke off before its end.")
+    if held:
+        yield held
+
+
+def _end_of_last_event(data: bytes) -> int:
+    """Where the last blank line in ``data`` ends."""
+    ends = [data.rfind(mark) + len(mark) for mark in _BLANK_LINES if mark in data]
+    return max(ends, default=len(data))

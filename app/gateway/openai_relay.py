@@ -1,5 +1,7 @@
 """``/v1/*``: OpenAI's routes, which the engine speaks itself."""
 
+from urllib.parse import quote
+
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -7,7 +9,7 @@ from starlette.responses import Response
 
 from app.engines.openai_http import OpenAIEngine
 from app.engines.relay import relay, relay_stream
-from app.errors import InvalidRequest, MalformedRequest, NotFound
+from app.errors import InvalidRequest, MalformedRequest, NoSuchRoute, NotFound
 from app.gateway.bodies import parse_json, read_body, require_json
 from app.gateway.responses import EventStream, openai_error, unless_disconnected
 from app.settings import Settings
@@ -24,12 +26,16 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
     async def read(request: Request) -> Response:
         """Relayed to the engine."""
         engine.info  # noqa: B018  raises while the engine is not up
-        answer = await relay(engine, "GET", request.url.path, b"")
+        path: str = request.scope["path"]
+        # The HTTP client resolves dots, and would ask the engine's administrative routes.
+        if not {".", ".."}.isdisjoint(path.split("/")):
+            raise NoSuchRoute("No such path.")
+        answer = await relay(engine, "GET", quote(path), b"")
         return Response(answer.body, media_type=answer.content_type)
 
     async def generate(request: Request) -> Response:
         """Relayed to the engine, streamed when the body says so."""
-        path = request.url.path
+        path: str = request.scope["path"]
         require_json(request.headers.get("content-type"))
         body = await read_body(request, settings.max_body_bytes)
         fields = parse_json(body)
@@ -39,7 +45,10 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
         is_chat = path.endswith("/chat/completions")
         if is_chat and mend_openai_messages(fields.get("messages"), engine.info):
             body = msgspec.json.encode(fields)
-        if fields.get("stream") is True:
+        stream = fields.get("stream") or False
+        if not isinstance(stream, bool):
+            raise InvalidRequest("'stream' must be true or false.", field="stream")
+        if stream:
             return EventStream(
                 relay_stream(engine, path, body),
                 error_body=openai_error,

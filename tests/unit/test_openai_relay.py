@@ -1,0 +1,182 @@
+"""The OpenAI routes: what reaches the engine, and whole events only on the way back."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from app.engines.base import EngineInfo
+from app.engines.openai_http import OpenAIEngine, with_rid
+from app.engines.relay import relay_stream
+from app.errors import ChatServerError, EngineFailed, InvalidRequest
+from app.gateway.openai_relay import router
+from app.settings import Settings
+from app.sse import SSEDecoder
+from tests.unit.asgi import JSON_TYPE, Caller, ask
+
+
+class FakeAnswer:
+    headers = {"Content-Type": "application/json"}  # noqa: RUF012
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def read(self) -> bytes:
+        return self._body
+
+
+class FakeEngine(OpenAIEngine):
+    """Notes what it is asked, and answers in chunks that the test chooses."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        super().__init__("http://engine")
+        self._info = EngineInfo("openai", ("m", "Qwen/Qwen2.5"))
+        self.asked: list[str] = []
+        self.fed = chunks
+
+    @contextlib.asynccontextmanager
+    async def request(
+        self, method: str, path: str, body: bytes, *, stream: bool = False
+    ) -> AsyncIterator[Any]:
+        self.asked.append(str(URL(self.url + path)))
+        yield FakeAnswer(b"".join(self.fed))
+
+    async def chunks(self, answer: Any) -> AsyncIterator[bytes]:
+        for chunk in self.fed:
+            yield chunk
+
+
+async def call(engine: FakeEngine, path: str, body: Any = None) -> Caller:
+    app = FastAPI()
+    app.include_router(router(Settings(), engine))
+    method, parts = ("GET", [b""]) if body is None else ("POST", [json.dumps(body).encode()])
+    try:
+        return await ask(app, path, method, headers=JSON_TYPE, parts=parts)
+    except ChatServerError as error:
+        return Caller(status=error.kind.status)
+
+
+@pytest.mark.parametrize(
+    "name", ["m", "Qwen/Qwen2", "日本", "a b", "a?b=c", "a#b", "...", "%2e%2e"]
+)
+async def test_models_are_asked_for_by_their_names(name: str) -> None:
+    engine = FakeEngine(b"{}")
+    assert (await call(engine, f"/v1/models/{name}")).status == 200
+    (url,) = engine.asked
+    assert unquote(url) == f"http://engine/v1/models/{name}"
+    assert URL(url).path == f"/v1/models/{name}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models/../../flush_cache",
+        "/v1/models/..",
+        "/v1/models/m/../../../get_server_info",
+        "/v1/models/./m",
+        "/v1/responses/..",
+    ],
+)
+async def test_no_path_leads_out_of_the_routes(path: str) -> None:
+    engine = FakeEngine(b"{}")
+    assert (await call(engine, path)).status == 404
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"model": "m"}, 200),
+        ({"model": "m:adapter", "stream": None}, 200),
+        ({"model": "m", "stream": "yes"}, 400),
+        ({"model": "m", "stream": 1}, 400),
+        ({"model": "x"}, 404),
+        ({"model": ["m"]}, 400),
+        ({}, 400),
+        ([], 400),
+        ({"model": "m", "deep": json.loads("[" * 200 + "]" * 200)}, 400),
+    ],
+)
+async def test_bodies(body: Any, status: int) -> None:
+    engine = FakeEngine(b"{}")
+    assert (await call(engine, "/v1/completions", body)).status == status
+    assert len(engine.asked) == (status == 200)
+
+
+objects = st.dictionaries(st.text(max_size=4) | st.just("rid"), st.integers() | st.text())
+
+
+@given(objects, st.sampled_from(["", " ", "\n\t "]), st.none() | st.integers(0, 2))
+def test_our_request_id_wins_and_nothing_else_changes(
+    body: dict[str, Any], space: str, indent: int | None
+) -> None:
+    raw = f"{space}{json.dumps(body, indent=indent)}{space}".encode()
+    assert json.loads(with_rid(raw, "r1")) == body | {"rid": "r1"}
+    assert with_rid(b"{" + space.encode() + b"}", "r1").count(b",") == 0
+
+
+EVENTS = ['{"a":"東京"}', '{"b":"\u2028"}', "[DONE]"]
+
+
+def stream_of(events: list[str], end: str) -> bytes:
+    return "".join(f"data: {data}{end}{end}" for data in events).encode()
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+async def relayed(sent: bytes, places: list[int]) -> tuple[list[bytes], ChatServerError | None]:
+    """The pieces passed on of a stream that comes in other pieces, and how it ended."""
+    pieces: list[bytes] = []
+    try:
+        async for piece in relay_stream(FakeEngine(*cut(sent, places)), "/", b""):
+            pieces.append(piece)
+    except ChatServerError as error:
+        return pieces, error
+    return pieces, None
+
+
+places = st.lists(st.integers(0, 200), max_size=20)
+
+
+@given(st.sampled_from(["\n", "\r\n", "\r"]), places)
+async def test_pieces_are_whole_events_and_join_to_the_same_bytes(
+    end: str, places: list[int]
+) -> None:
+    # One more byte, as a lone CR may be half of a line's end.
+    sent = stream_of(EVENTS, end) + b"\n"
+    pieces, error = await relayed(sent, places)
+    assert error is None
+    assert b"".join(pieces) == sent
+    assert all(piece.endswith((end + end).encode()) for piece in pieces[:-1])
+
+
+@given(st.integers(0, 10_000), places)
+async def test_of_a_stream_that_breaks_off_only_whole_events_are_passed_on(
+    place: int, places: list[int]
+) -> None:
+    sent = stream_of(EVENTS[:2], "\n")
+    broken = sent[: place % len(sent)]
+    pieces, error = await relayed(broken, places)
+    assert isinstance(error, EngineFailed)
+    whole = len(SSEDecoder().feed(broken))
+    assert b"".join(pieces) == stream_of(EVENTS[:whole], "\n")
+
+
+@given(places)
+async def test_an_error_in_the_first_event_is_raised_and_not_passed_on(places: list[int]) -> None:
+    told = {"error": {"message": "top_p must be in (0, 1], got 3.", "code": 400}}
+    pieces, error = await relayed(stream_of([json.dumps(told), "[DONE]"], "\n"), places)
+    assert pieces == []
+    assert isinstance(error, InvalidRequest)
+    assert "top_p" in error.message
