@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.errors import ChatServerError, RequestCancelled, public_error
 from app.schemas.chat_agent_answer import encode
@@ -124,8 +124,8 @@ class EventStream(Response):
             await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
-        except OSError:
-            pass  # the connection broke while we wrote: the same as a client that left
+        except (OSError, _ConnectionBroke):
+            pass  # the same as a client that left
         finally:
             await _cancel(gone)
             await _cancel(sending)
@@ -151,6 +151,8 @@ class EventStream(Response):
             await wire.write(await first)
             async for frame in self._events:
                 await wire.write(frame)
+        except _ConnectionBroke:
+            raise
         except Exception as error:
             body = self._error_body(_logged(error))
             await wire.write(encode_event(encode(body if "error" in body else {"error": body})))
@@ -159,12 +161,22 @@ class EventStream(Response):
         await wire.end(self._done)
 
 
+class _ConnectionBroke(Exception):
+    """The client can't be written to; told apart from errors of what we write."""
+
+
 class _Wire:
     """The body of one streamed answer, and when something was last written to it."""
 
     def __init__(self, send: Send) -> None:
-        self._send = send
+        self._asgi_send = send
         self._last_write = 0.0
+
+    async def _send(self, message: Message) -> None:
+        try:
+            await self._asgi_send(message)
+        except OSError as error:
+            raise _ConnectionBroke from error
 
     async def start(self, headers: list[tuple[bytes, bytes]]) -> None:
         self._last_write = asyncio.get_running_loop().time()
@@ -202,3 +214,5 @@ async def _cancel(task: asyncio.Future[T]) -> None:
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()  # else asyncio complains in the log that nobody looked at it
