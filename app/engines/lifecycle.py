@@ -64,8 +64,14 @@ class ManagedEngine(Engine, Protocol):
 
 # Sampling with all of top_p, top_k and min_p reaches kernels that greedy requests never touch;
 # an engine that compiles them at run time did so for 102 s at the first such request, while it
-# called itself healthy.
-_SAMPLED: JSONObject = {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.01}
+# called itself healthy. The penalty is a function that newer engines compile at its first use.
+_SAMPLED: JSONObject = {
+    "temperature": 0.7,
+    "top_p": 0.9,
+    "top_k": 20,
+    "min_p": 0.01,
+    "repetition_penalty": 1.05,
+}
 _HELLO: JSONObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
 
 

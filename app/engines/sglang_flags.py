@@ -100,4 +100,8 @@ def launch_environment(base: dict[str, str], *, python: Path, device: str) -> di
     if device == "cpu":
         # Two spinning OpenMP threads on shared cores made generation ten times slower.
         environment.setdefault("OMP_NUM_THREADS", "1")
+        # SGLang compiles a few small functions at the first request that needs them, the one for
+        # repetition_penalty among them. That took 17 s on a CPU, during which nobody was answered,
+        # and without a C++ compiler it ended the engine.
+        environment.setdefault("TORCHDYNAMO_DISABLE", "1")
     return environment
