@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 import typer
 from pydantic import ValidationError
 from rich.console import Console
+from rich.markup import escape
 
 from app.settings import Settings
 
@@ -78,5 +79,7 @@ def load_settings(options: dict[str, object]) -> Settings:
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and end with status 2."""
-    Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {message}", soft_wrap=True)
+    Console(stderr=True, highlight=False).print(
+        f"[bold red]error:[/] {escape(message)}", soft_wrap=True
+    )
     raise typer.Exit(2)

@@ -154,7 +154,8 @@ def has_nvidia_driver() -> bool:
 
 def environment_of(base: dict[str, str] | None = None, **changes: str) -> dict[str, str]:
     """A copy of the environment for a child process, without our own secrets."""
-    environment = dict(os.environ if base is None else base)
-    for secret in ("API_KEY", "ENGINE_API_KEY"):
-        environment.pop(secret, None)
+    # Settings are read in whatever case they are written.
+    secrets = ("API_KEY", "ENGINE_API_KEY")
+    inherited = os.environ if base is None else base
+    environment = {name: value for name, value in inherited.items() if name.upper() not in secrets}
     return environment | changes
