@@ -13,6 +13,7 @@ from app.schemas.chat_agent_answer import ChunkStream
 from app.schemas.conversation import engine_messages
 from app.schemas.sampling import CustomInputs, engine_parameters
 from app.schemas.validation import parse
+from app.sglang_guard import check_survivable
 from app.sglang_quirks import check_supported
 
 
@@ -70,6 +71,7 @@ class ChatService:
         if any(message.attachments for message in request.messages):
             warnings.append("attachments are not sent to the model")
         body = engine_parameters(inputs)
+        check_survivable(body, info, "custom_inputs.")
         body |= {"model": info.models[0], "messages": messages}
         context = request.context or Context()
         if user := context.user_id or context.conversation_id:

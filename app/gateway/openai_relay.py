@@ -13,6 +13,7 @@ from app.errors import InvalidRequest, MalformedRequest, NoSuchRoute, NotFound
 from app.gateway.bodies import parse_json, read_body, require_json
 from app.gateway.responses import EventStream, openai_error, unless_disconnected
 from app.settings import Settings
+from app.sglang_guard import check_survivable
 from app.sglang_quirks import mend_openai_messages
 
 _GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rerank", "score")
@@ -42,6 +43,8 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
         if not isinstance(fields, dict):
             raise MalformedRequest("The body must be a JSON object.")
         _check_model(fields, engine.info.models)
+        if path.endswith("/completions"):
+            check_survivable(fields, engine.info)
         is_chat = path.endswith("/chat/completions")
         if is_chat and mend_openai_messages(fields.get("messages"), engine.info):
             body = msgspec.json.encode(fields)

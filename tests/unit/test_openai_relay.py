@@ -111,6 +111,17 @@ async def test_bodies(body: Any, status: int) -> None:
     assert len(engine.asked) == (status == 200)
 
 
+async def test_what_ends_the_engine_does_not_reach_it() -> None:
+    engine = FakeEngine(b"{}")
+    engine._info = EngineInfo("sglang", ("m",), "0.5.23")
+    messages = [{"role": "user", "content": "hi"}]
+    for path, body in (("chat/completions", {"messages": messages}), ("completions", {})):
+        answer = await call(engine, f"/v1/{path}", {"model": "m", "top_k": 2**31, **body})
+        assert answer.status == 400
+    assert engine.asked == []
+    assert (await call(engine, "/v1/completions", {"model": "m", "prompt": "hi"})).status == 200
+
+
 objects = st.dictionaries(st.text(max_size=4) | st.just("rid"), st.integers() | st.text())
 
 
