@@ -45,6 +45,8 @@ def test_leading_system_messages_are_joined_and_later_ones_stay() -> None:
         message("system", "d"),
     ]
     assert translated(*leading) == [message("system", "a\n\nb\n\nc")]
+    assert translated(*leading[:2]) == [message("system", "a\n\nb")]
+    assert translated(*leading[:1]) == leading[:1]
 
 
 def test_the_same_role_twice_in_a_row_is_passed_on() -> None:

@@ -92,3 +92,8 @@ def test_an_event_that_is_not_complete_is_not_given_out() -> None:
 @pytest.mark.parametrize("pieces", [[b"data: a\r", b"\n\r", b"\n"], [b"data: a\r\n\r", b"\n"]])
 def test_crlf_in_two_pieces_is_one_end_of_line(pieces: list[bytes]) -> None:
     assert decode(*pieces, b"data: b\r\n\r\n") == [b"a", b"b"]
+
+
+def test_a_line_that_ends_between_two_pieces_does_not_end_its_event() -> None:
+    assert decode(b"data: a\r", b"\ndata: b\r", b"\n\r\n") == [b"a\nb"]
+    assert decode(b"data: a\r", b"data: b\r", b"\r", b":") == [b"a\nb"]
