@@ -2,7 +2,7 @@
 
 import typer
 
-from model_wrapper.commands import log, resolve
+from model_wrapper.commands import log, resolve, validate
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -15,3 +15,4 @@ def main() -> None:
 # Each module adds its commands; what they do is imported when they run.
 log.register(cli)
 resolve.register(cli)
+validate.register(cli)
