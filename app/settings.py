@@ -81,7 +81,7 @@ class Settings(BaseSettings):
         1800.0, gt=0, description="Seconds that the engine may take to load and warm up."
     )
     engine_stop_timeout: float = Field(
-        5.0, gt=0, description="Seconds between SIGTERM and SIGKILL of the engine."
+        8.0, gt=0, description="Seconds between SIGTERM and SIGKILL of the engine."
     )
     tool_call_parser: str | None = Field(
         None, description="SGLang's parser for tool calls; chosen from the model when unset."

@@ -69,6 +69,11 @@ class SharedEngine:
         return isinstance(self._engine, SGLangEngine)
 
     @property
+    def url(self) -> str:
+        """Where the engine listens."""
+        return self._current.url
+
+    @property
     def status(self) -> Status:
         """Where the engine is now."""
         return self._engine.status if self._engine is not None else self._status

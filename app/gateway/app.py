@@ -40,7 +40,7 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
         redoc_url=None,
     )
     app.include_router(invocations.router(settings, ChatService(engine)))
-    app.include_router(health.router(engine))
+    app.include_router(health.router(engine, show_log=settings.api_key is None))
     if isinstance(engine, OpenAIEngine):
         app.include_router(openai_relay.router(settings, engine))
     _word_errors(app)

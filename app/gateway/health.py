@@ -8,8 +8,13 @@ from app.engines.lifecycle import ManagedEngine, Phase
 from app.gateway.responses import ASCIIJSONResponse
 
 
-def router(engine: ManagedEngine) -> APIRouter:
-    """The routes, for one engine."""
+def router(engine: ManagedEngine, *, show_log: bool) -> APIRouter:
+    """The routes, for one engine.
+
+    Args:
+        engine: the engine to tell about.
+        show_log: whether ``/health/ready``, which asks for no key, shows the engine's last lines.
+    """
     routes = APIRouter(tags=["health"])
 
     @routes.head("/ping", include_in_schema=False)
@@ -36,6 +41,9 @@ def router(engine: ManagedEngine) -> APIRouter:
         status = engine.status
         if status.phase is Phase.READY:
             return ASCIIJSONResponse(status.as_dict())
-        return ASCIIJSONResponse(status.as_dict(), status_code=503, headers={"Retry-After": "5"})
+        shown = status.as_dict()
+        if not show_log:
+            shown.pop("log", None)
+        return ASCIIJSONResponse(shown, status_code=503, headers={"Retry-After": "5"})
 
     return routes

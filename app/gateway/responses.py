@@ -147,6 +147,7 @@ class EventStream(Response):
         wire = _Wire(send)
         await wire.start(self.raw_headers)
         keeping_alive = asyncio.ensure_future(wire.keep_alive(self._patience))
+        end = self._done
         try:
             await wire.write(await first)
             async for frame in self._events:
@@ -156,9 +157,10 @@ class EventStream(Response):
         except Exception as error:
             body = self._error_body(_logged(error))
             await wire.write(encode_event(encode(body if "error" in body else {"error": body})))
+            end = DONE_EVENT  # a relayed stream that broke off did not bring its own
         finally:
             await _cancel(keeping_alive)
-        await wire.end(self._done)
+        await wire.end(end)
 
 
 class _ConnectionBroke(Exception):

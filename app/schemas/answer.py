@@ -9,6 +9,7 @@ What it repairs, each seen on a real engine (SGLang 0.4.6.post5 on a GPU, 0.5.23
   before and after a call. Text that may be such a tag is held back until it is clear.
 * Streams go on with free text after a tool call, which the plain answer drops: so do we.
 * A call whose arguments are no JSON object is no call: it is given back as text.
+* A streamed call that the token limit cuts off is completed by the engine's parser: no call.
 * ``finish_reason`` says ``tool_calls`` when there are calls, and only then.
 * ``</think>`` inside the reasoning ends it; what follows is the answer.
 * White space around the reasoning, and between it and the answer, differs between the modes.
@@ -61,6 +62,7 @@ class _OpenCall:
     id: str
     name: str
     arguments: list[str] = field(default_factory=list)
+    in_pieces: bool = False
 
     def close(self) -> ToolCall | None:
         arguments = "".join(self.arguments)
@@ -137,6 +139,7 @@ class Assembler:
             call_id = delta.id or f"call_{self._answer_id}_{len(self._calls)}"
             self._calls.append(_OpenCall(call_id, delta.name))
         if self._calls and delta.arguments:
+            self._calls[-1].in_pieces = not delta.name
             self._calls[-1].arguments.append(delta.arguments)
 
     def finish(self) -> tuple[str, Answer]:
@@ -149,7 +152,8 @@ class Assembler:
             raise EngineFailed("The engine's answer broke off before its end.")
         if self._finish_reason == "abort":
             raise EngineFailed("The engine gave the request up before its end.")
-        calls = tuple(call for opened in self._calls if (call := opened.close()))
+        whole = self._calls[:-1] if self._cut_in_a_call() else self._calls
+        calls = tuple(call for opened in whole if (call := opened.close()))
         rest = "" if calls else self._held + self._broken_calls()
         reasoning = self._reasoning.text
         reason = self._finish_reason
@@ -168,6 +172,16 @@ class Assembler:
             usage=self._usage,
             logprobs=tuple(self._logprobs),
         )
+
+    def _cut_in_a_call(self) -> bool:
+        """Whether the token limit fell inside the last call.
+
+        SGLang's parser then completes the partial JSON of a streamed call, so that it looks
+        whole: ``{"city": "`` becomes ``{"city": ""}``. After a call that is truly over comes at
+        least its closing tag. Plain answers are parsed at their end and have no such calls.
+        """
+        cut = self._finish_reason == "length" and not self._after_call
+        return cut and bool(self._calls) and self._calls[-1].in_pieces
 
     def _broken_calls(self) -> str:
         return "".join(call.as_text() for call in self._calls) + "".join(self._after_call)

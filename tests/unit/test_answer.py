@@ -196,3 +196,32 @@ def test_empty_answer_is_a_blank_in_both_modes() -> None:
     (chunk,) = last_chunks("", answer, "a1")
     assert chunk["delta"] == response(answer, "a1")["messages"][0]
     assert chunk["delta"]["content"] == " "
+
+
+def test_streamed_call_that_the_limit_cut_off_is_no_call() -> None:
+    """SGLang's parser closes the partial JSON, so the cut call looks whole."""
+    sent, answer = assemble(
+        ToolCallDelta("c1", "get_weather", ""),
+        ToolCallDelta(None, None, '{"city": ""}'),
+        Finished("length"),
+        has_tools=True,
+    )
+    assert answer.tool_calls == ()
+    assert (sent, answer.finish_reason) == (answer.content, "length")
+    assert "get_weather" in sent
+
+
+def test_streamed_call_that_was_over_before_the_limit_is_kept() -> None:
+    _, answer = assemble(
+        ToolCallDelta("c1", "f", ""),
+        ToolCallDelta(None, None, PARIS),
+        TextDelta("</tool_call> and"),
+        Finished("length"),
+        has_tools=True,
+    )
+    assert [call.arguments for call in answer.tool_calls] == [PARIS]
+
+
+def test_plain_call_with_the_limit_reached_is_kept() -> None:
+    _, answer = assemble(ToolCallDelta("c1", "f", PARIS), Finished("length"), has_tools=True)
+    assert [call.arguments for call in answer.tool_calls] == [PARIS]

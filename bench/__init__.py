@@ -1,0 +1,1 @@
+"""Benchmarks. Each compares ratios inside one run."""
