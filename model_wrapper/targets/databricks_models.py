@@ -1,7 +1,7 @@
 """Registered models in Unity Catalog: which version, how it was logged, how large it is.
 
-A version's files are read under ``/Models/catalog/schema/name/version`` of the Files API, which is
-where MLflow's own client reads them (``mlflow/store/artifact/databricks_sdk_models_artifact_repo``).
+A version's files are read under ``/Models/catalog/schema/name/version`` of the Files API, where
+MLflow's own client reads them too (``databricks_sdk_models_artifact_repo``).
 """
 
 from collections.abc import Iterator, Mapping
