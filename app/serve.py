@@ -99,7 +99,11 @@ async def _watch(server: uvicorn.Server, engine: ManagedEngine, url: str) -> Non
 
 def announcement(url: str) -> str:
     """What a user sees when the server is ready: the address, and a line to paste."""
-    body = '{"messages": [{"role": "user", "content": "Name three colours."}]}'
+    # A low temperature: a small model at 1.0 makes a poor first impression.
+    body = (
+        '{"messages": [{"role": "user", "content": "Name three colours."}], '
+        '"custom_inputs": {"temperature": 0.2}}'
+    )
     return (
         f"\nReady: {url} (interactive documentation: {url}/docs)\n\n"
         f"  curl {url}/invocations -H 'Content-Type: application/json' -d '{body}'\n"
