@@ -21,7 +21,7 @@ from app.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 ENGINE_PYTHON = ROOT / ".venv-engine" / "bin" / "python"
-PATIENCE = 240.0
+PATIENCE = 600.0
 _MARK = "SANDBOX_OF_THE_TEST"
 
 Found = TypeVar("Found")
