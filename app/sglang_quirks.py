@@ -38,7 +38,12 @@ def check_supported(inputs: CustomInputs, info: EngineInfo) -> list[str]:
 
 def ignores_grammar_while_reasoning(info: EngineInfo) -> bool:
     """Whether this version drops the grammar when a reasoning parser is set."""
-    return (info.version or "").startswith("0.4.")
+    return _is_0_4(info)
+
+
+def _is_0_4(info: EngineInfo) -> bool:
+    """Whether the engine is of the line that the CUDA 12.4 pins take."""
+    return info.is_sglang and (info.version or "").startswith("0.4.")
 
 
 _OPENAI_ROLES = ("system", "user", "assistant", "tool")
@@ -56,7 +61,7 @@ def mend_openai_messages(messages: object, info: EngineInfo) -> bool:
     Raises:
         InvalidRequest: names the message and the fix.
     """
-    if not (info.is_sglang and (info.version or "").startswith("0.4.")):
+    if not _is_0_4(info):
         return False
     if not isinstance(messages, list) or not messages:
         raise InvalidRequest(

@@ -64,11 +64,6 @@ class SharedEngine:
         self._status = Status(Phase.STARTING, "not started yet")
 
     @property
-    def owns_engine(self) -> bool:
-        """Whether the engine is this process's child."""
-        return isinstance(self._engine, SGLangEngine)
-
-    @property
     def url(self) -> str:
         """Where the engine listens."""
         return self._current.url

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.errors import InvalidRequest, MalformedRequest
+from app.schemas.validation import StrictModel
 
 
 def _join_text_parts(content: object) -> object:
@@ -30,18 +31,14 @@ def _join_text_parts(content: object) -> object:
     return "".join(texts)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class FunctionCall(_Strict):
+class FunctionCall(StrictModel):
     """The function that a tool call names."""
 
     name: str = Field(min_length=1)
     arguments: str = Field(description="JSON text of an object.")
 
 
-class ToolCall(_Strict):
+class ToolCall(StrictModel):
     """A call that the assistant made in an earlier turn."""
 
     id: str = Field(min_length=1)
@@ -49,7 +46,7 @@ class ToolCall(_Strict):
     function: FunctionCall
 
 
-class Message(_Strict):
+class Message(StrictModel):
     """One turn of the conversation."""
 
     role: str
@@ -61,7 +58,7 @@ class Message(_Strict):
     attachments: dict[str, str] | None = None
 
 
-class Context(_Strict):
+class Context(StrictModel):
     """Who is talking, in which conversation."""
 
     conversation_id: str | None = None

@@ -102,14 +102,9 @@ def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def _delta(content: str, answer_id: str) -> JSONObject:
-    return {"role": "assistant", "content": content, "id": message_id(answer_id)}
-
-
-def _message(content: str, answer_id: str, answer: Answer) -> JSONObject:
-    if not answer.tool_calls:
-        return _delta(content or BLANK, answer_id)
-    calls = [
+def tool_calls(answer: Answer) -> list[JSONObject]:
+    """The answer's calls in OpenAI's form, which MLflow has taken over."""
+    return [
         {
             "id": call.id,
             "type": "function",
@@ -117,7 +112,16 @@ def _message(content: str, answer_id: str, answer: Answer) -> JSONObject:
         }
         for call in answer.tool_calls
     ]
-    return {**_delta(content, answer_id), "tool_calls": calls}
+
+
+def _delta(content: str, answer_id: str) -> JSONObject:
+    return {"role": "assistant", "content": content, "id": message_id(answer_id)}
+
+
+def _message(content: str, answer_id: str, answer: Answer) -> JSONObject:
+    if not answer.tool_calls:
+        return _delta(content or BLANK, answer_id)
+    return {**_delta(content, answer_id), "tool_calls": tool_calls(answer)}
 
 
 def _closing_fields(answer: Answer) -> JSONObject:

@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from app.schemas.validation import StrictModel
+
 JSONObject = dict[str, object]
 
 
@@ -71,11 +73,7 @@ TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 StopString = Annotated[str, Field(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class ToolFunction(_Strict):
+class ToolFunction(StrictModel):
     """A function that the model may call."""
 
     name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9_.\-]+$")
@@ -84,20 +82,20 @@ class ToolFunction(_Strict):
     strict: bool | None = None
 
 
-class Tool(_Strict):
+class Tool(StrictModel):
     """One entry of ``tools``, in OpenAI's form."""
 
     type: Literal["function"]
     function: ToolFunction
 
 
-class NamedFunction(_Strict):
+class NamedFunction(StrictModel):
     """The function that ``tool_choice`` asks for."""
 
     name: str
 
 
-class NamedTool(_Strict):
+class NamedTool(StrictModel):
     """``tool_choice`` for one particular function."""
 
     type: Literal["function"]
@@ -127,7 +125,7 @@ class SchemaFormat(BaseModel):
     strict: bool | None = None
 
 
-class ResponseFormat(_Strict):
+class ResponseFormat(StrictModel):
     """Structured output in OpenAI's form."""
 
     type: Literal["text", "json_object", "json_schema"]
@@ -140,7 +138,7 @@ class ResponseFormat(_Strict):
         return self
 
 
-class CustomInputs(_Strict):
+class CustomInputs(StrictModel):
     """Every generation parameter that ``custom_inputs`` takes."""
 
     temperature: Number | None = Field(None, ge=0)

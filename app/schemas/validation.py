@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Annotated, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, Tag, ValidationError
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.errors import InvalidRequest
@@ -18,6 +18,12 @@ Model = TypeVar("Model", bound=BaseModel)
 _MAX_NAME = 64
 # Pydantic's words for the thing that the path names already.
 _SUBJECT = re.compile(r"^(?:Input|String|List|Dictionary|Value) should")
+
+
+class StrictModel(BaseModel):
+    """A part of a request: no unknown keys, no conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def parse(model: type[Model], data: object, where: str = "") -> Model:

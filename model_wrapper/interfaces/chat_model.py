@@ -9,7 +9,7 @@ from mlflow.pyfunc import ChatModel
 from mlflow.types.llm import ChatCompletionChunk, ChatCompletionResponse, ChatMessage, ChatParams
 
 from app.schemas.answer import Answer
-from app.schemas.chat_agent_answer import BLANK
+from app.schemas.chat_agent_answer import BLANK, tool_calls
 from app.service import Text
 from model_wrapper.errors import as_mlflow_errors
 from model_wrapper.lazy_backend import LazyBackend
@@ -76,22 +76,11 @@ def _message(message: JSONObject) -> JSONObject:
     return message if refusal is None else {**message, "content": refusal}
 
 
-def _calls(answer: Answer) -> list[JSONObject]:
-    return [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in answer.tool_calls
-    ]
-
-
 def _response(answer: Answer, answer_id: str, model: str) -> ChatCompletionResponse:
     # MLflow's dataclass takes no message with neither content nor calls.
     message: JSONObject = {"role": "assistant", "content": answer.content or BLANK}
     if answer.tool_calls:
-        message |= {"content": answer.content, "tool_calls": _calls(answer)}
+        message |= {"content": answer.content, "tool_calls": tool_calls(answer)}
     whole = {
         "id": answer_id,
         "model": model,
@@ -108,7 +97,7 @@ def _chunk(text: str, last: Answer | None, answer_id: str, model: str) -> ChatCo
     if last is not None:
         choice["finish_reason"] = last.finish_reason
         if last.tool_calls:
-            delta["tool_calls"] = _calls(last)
+            delta["tool_calls"] = tool_calls(last)
         whole |= _closing(last)
     return ChatCompletionChunk.from_dict(whole | {"choices": [choice]})
 
