@@ -18,6 +18,8 @@ from tests.wrapper.sandbox import ENGINE_PYTHON, PATIENCE, Sandbox, free_port, w
 HERE = Path(__file__).parent
 INTERFACES = ("chat-agent", "responses-agent", "chat-model")
 WORKERS = 3
+# Many recorded requests have no limit; this one keeps their answers short.
+LIMIT = ("--config", "context_length=512")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,9 +52,9 @@ def logged(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
     """The built-in model by each interface, and what ``log --json`` said."""
     # The first one alone: it makes the tracking store.
     first, *others = INTERFACES
-    found = {first: sandbox.log("--interface", first)}
+    found = {first: sandbox.log("--interface", first, *LIMIT)}
     with ThreadPoolExecutor(2) as pool:
-        results = pool.map(lambda name: sandbox.log("--interface", name), others)
+        results = pool.map(lambda name: sandbox.log("--interface", name, *LIMIT), others)
         return found | dict(zip(others, results, strict=True))
 
 

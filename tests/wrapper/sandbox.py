@@ -38,6 +38,7 @@ class Sandbox:
         self.python = python
         self._mark = uuid4().hex
         self._sessions: set[int] = set()
+        self._children: list[subprocess.Popen[str]] = []
         temporary = folder / "tmp"
         temporary.mkdir(parents=True)
         names = {name.upper() for name in Settings.model_fields}
@@ -67,14 +68,18 @@ class Sandbox:
         for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+        for child in self._children:
+            child.wait(60)
 
     def start(self, *arguments: str, output: Any = None, **options: Any) -> subprocess.Popen[str]:
         """A Python program: the arguments after ``python``."""
         environment = self.environment | options.pop("environment", {})
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [str(self.python), *arguments],
             **{"cwd": self.folder, "env": environment, "text": True, "stderr": output} | options,
         )
+        self._children.append(child)
+        return child
 
     def wrapper(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """``python -m model_wrapper …``, to its end."""
