@@ -69,7 +69,11 @@ def scoring(sandbox: Sandbox, logged: dict[str, dict[str, Any]]) -> Iterator[Sco
             *("--model-uri", logged["chat-agent"]["model_uri"], "--port", str(port)),
             output=output,
             stdout=output,
-            environment={"MLFLOW_MODELS_WORKERS": str(WORKERS)},
+            environment={
+                "MLFLOW_MODELS_WORKERS": str(WORKERS),
+                # Sixty by default, which long answers on a busy machine can exceed.
+                "MLFLOW_SCORING_SERVER_REQUEST_TIMEOUT": "300",
+            },
             start_new_session=True,
         )
     url = f"http://127.0.0.1:{port}"
