@@ -31,7 +31,9 @@ async def serve(settings: Settings, engine: ManagedEngine) -> int:
             timeout_graceful_shutdown=int(settings.shutdown_grace),
         )
     )
-    watching = asyncio.create_task(_watch(server, engine, _url_of(listener)))
+    url = _url_of(listener)
+    log.info("listening on %s, not ready yet", url)
+    watching = asyncio.create_task(_watch(server, engine, announcement(url, settings.invocations)))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -77,15 +79,14 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _watch(server: uvicorn.Server, engine: ManagedEngine, url: str) -> None:
+async def _watch(server: uvicorn.Server, engine: ManagedEngine, ready: str) -> None:
     """Announce the server once it is ready, and end it when the engine fails."""
-    log.info("listening on %s, not ready yet", url)
     failure = asyncio.create_task(engine.failure())
     try:
         while engine.status.phase is not Phase.READY and not failure.done():
             await asyncio.wait({failure}, timeout=0.2)
         if not failure.done():
-            typer.echo(announcement(url))
+            typer.echo(ready)
         reason = await failure
         if not log.isEnabledFor(logging.INFO):
             # The engine's lines were not shown as they came; the last ones tell what went wrong.
@@ -97,13 +98,13 @@ async def _watch(server: uvicorn.Server, engine: ManagedEngine, url: str) -> Non
         failure.cancel()
 
 
-def announcement(url: str) -> str:
+def announcement(url: str, invocations: str) -> str:
     """What a user sees when the server is ready: the address, and a line to paste."""
     # A low temperature: a small model at 1.0 makes a poor first impression.
-    body = (
-        '{"messages": [{"role": "user", "content": "Name three colours."}], '
-        '"custom_inputs": {"temperature": 0.2}}'
-    )
+    parameters = '"temperature": 0.2'
+    if invocations == "chat-agent":
+        parameters = f'"custom_inputs": {{{parameters}}}'
+    body = f'{{"messages": [{{"role": "user", "content": "Name three colours."}}], {parameters}}}'
     return (
         f"\nReady: {url} (interactive documentation: {url}/docs)\n\n"
         f"  curl {url}/invocations -H 'Content-Type: application/json' -d '{body}'\n"

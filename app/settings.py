@@ -30,6 +30,10 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(
         None, description="When set, every route but the health routes asks for it as Bearer token."
     )
+    invocations: Literal["chat-agent", "openai"] = Field(
+        "chat-agent",
+        description="What POST /invocations speaks: MLflow's ChatAgent, or OpenAI's chat.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much the gateway logs."
     )

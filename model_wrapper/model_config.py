@@ -31,7 +31,10 @@ _SERVER_KEYS = {
 # What belongs to the process that serves HTTP, which is MLflow here, and secrets, which anybody
 # could read in a logged model: ENGINE_API_KEY is taken from the environment.
 _NOT_LOGGED = frozenset(
-    {"host", "port", "api_key", "max_body_bytes", "keep_alive_interval", "engine_api_key"}
+    {
+        *("host", "port", "api_key", "invocations", "max_body_bytes", "keep_alive_interval"),
+        "engine_api_key",
+    }
 )
 # How the model was logged, for those who read it; nothing to set.
 INTERFACE = "interface"

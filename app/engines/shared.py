@@ -35,7 +35,7 @@ _MAX_STARTS = 3
 # Settings of the gateway, with which the same engine may be shared.
 _NOT_THE_ENGINES = frozenset(
     {
-        "host", "port", "api_key", "log_level", "max_body_bytes", "request_timeout",
+        "host", "port", "api_key", "invocations", "log_level", "max_body_bytes", "request_timeout",
         "idle_timeout", "keep_alive_interval", "shutdown_grace", "engine_start_timeout",
         "engine_stop_timeout", "engine_api_key", "engine_url",
     }

@@ -12,11 +12,11 @@ from app import __version__
 from app.engines.lifecycle import ManagedEngine
 from app.engines.openai_http import OpenAIEngine
 from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
-from app.gateway import health, invocations, openai_relay
+from app.gateway import health, invocations, metrics, openai_relay
 from app.gateway.auth import BearerAuth
 from app.gateway.documentation import document
 from app.gateway.request_log import RequestLog
-from app.gateway.responses import error_body_for, error_response
+from app.gateway.responses import ErrorForm, error_body_for, error_response, openai_everywhere
 from app.service import ChatService
 from app.settings import Settings
 
@@ -39,24 +39,31 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
         lifespan=lifespan,
         redoc_url=None,
     )
-    app.include_router(invocations.router(settings, ChatService(engine)))
-    app.include_router(health.router(engine, show_log=settings.api_key is None))
+    error_form: ErrorForm = error_body_for
+    if settings.invocations == "chat-agent":
+        app.include_router(invocations.router(settings, ChatService(engine)))
+        document(app)
+    else:
+        error_form = openai_everywhere
     if isinstance(engine, OpenAIEngine):
         app.include_router(openai_relay.router(settings, engine))
-    _word_errors(app)
-    document(app)
+    app.include_router(health.router(engine, show_log=settings.api_key is None))
+    counts = metrics.Metrics(engine)
+    app.include_router(metrics.router(counts))
+    _word_errors(app, error_form)
     if settings.api_key is not None:
-        app.add_middleware(BearerAuth, key=settings.api_key.get_secret_value())
-    app.add_middleware(RequestLog)
+        key = settings.api_key.get_secret_value()
+        app.add_middleware(BearerAuth, key=key, error_form=error_form)
+    app.add_middleware(RequestLog, metrics=counts, error_form=error_form)
     return app
 
 
-def _word_errors(app: FastAPI) -> None:
+def _word_errors(app: FastAPI, error_form: ErrorForm) -> None:
     """Give every error the form of the part of the API that it happened in."""
 
     @app.exception_handler(ChatServerError)
     async def on_error(request: Request, error: ChatServerError) -> Response:
-        return error_response(error, error_body_for(request.url.path))
+        return error_response(error, error_form(request.url.path))
 
     @app.exception_handler(HTTPException)
     async def on_http_exception(request: Request, found: HTTPException) -> Response:
@@ -66,6 +73,6 @@ def _word_errors(app: FastAPI) -> None:
             if found.status_code == 404
             else MethodNotAllowed("This path does not take this method.")
         )
-        response = error_response(error, error_body_for(request.url.path))
+        response = error_response(error, error_form(request.url.path))
         response.headers.update(found.headers or {})
         return response

@@ -6,7 +6,7 @@ from hashlib import sha256
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import Unauthenticated
-from app.gateway.responses import error_body_for, error_response
+from app.gateway.responses import ErrorForm, error_body_for, error_response
 
 OPEN_ROUTES = frozenset({"/ping", "/health", "/health/live", "/health/ready"})
 
@@ -14,8 +14,9 @@ OPEN_ROUTES = frozenset({"/ping", "/health", "/health/live", "/health/ready"})
 class BearerAuth:
     """ASGI middleware. Only a hash of the key is kept, and compared in constant time."""
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
+    def __init__(self, app: ASGIApp, key: str, error_form: ErrorForm = error_body_for) -> None:
         self._app = app
+        self._error_form = error_form
         self._expected = sha256(key.encode()).digest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -24,7 +25,7 @@ class BearerAuth:
             await self._app(scope, receive, send)
             return
         error = Unauthenticated("Send the API key as 'Authorization: Bearer …'.")
-        await error_response(error, error_body_for(scope["path"]))(scope, receive, send)
+        await error_response(error, self._error_form(scope["path"]))(scope, receive, send)
 
     def _allows(self, scope: Scope) -> bool:
         for name, value in scope["headers"]:

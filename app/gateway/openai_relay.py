@@ -1,4 +1,4 @@
-"""``/v1/*``: OpenAI's routes, which the engine speaks itself."""
+"""``/v1/*``: OpenAI's routes, which the engine speaks itself; ``/invocations`` too if so set."""
 
 from urllib.parse import quote
 
@@ -18,11 +18,12 @@ from app.sglang_quirks import mend_openai_messages
 
 _GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rerank", "score")
 _READ = ("models", "models/{name:path}", "responses/{name}")
+_CHAT = "/v1/chat/completions"
 
 
 def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
     """The routes, for one engine."""
-    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+    routes = APIRouter(tags=["OpenAI"])
 
     async def read(request: Request) -> Response:
         """Relayed to the engine."""
@@ -31,22 +32,29 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
         # The HTTP client resolves dots, and would ask the engine's administrative routes.
         if not {".", ".."}.isdisjoint(path.split("/")):
             raise NoSuchRoute("No such path.")
-        answer = await relay(engine, "GET", quote(path), b"")
-        return Response(answer.body, media_type=answer.content_type)
+        found = await relay(engine, "GET", quote(path), b"")
+        return Response(found.body, media_type=found.content_type)
 
     async def generate(request: Request) -> Response:
         """Relayed to the engine, streamed when the body says so."""
-        path: str = request.scope["path"]
-        require_json(request.headers.get("content-type"))
-        body = await read_body(request, settings.max_body_bytes)
-        fields = parse_json(body)
-        if not isinstance(fields, dict):
-            raise MalformedRequest("The body must be a JSON object.")
+        body, fields = await _read(request, settings.max_body_bytes)
         _check_model(fields, engine.info.models)
+        return await answer(request, request.scope["path"], body, fields)
+
+    async def invocations(request: Request) -> Response:
+        """A chat completion, of this server's model whatever name the body has, or none."""
+        body, fields = await _read(request, settings.max_body_bytes)
+        if not _is_served(fields.get("model"), engine.info.models):
+            fields["model"] = engine.info.models[0]
+            body = msgspec.json.encode(fields)
+        return await answer(request, _CHAT, body, fields)
+
+    async def answer(
+        request: Request, path: str, body: bytes, fields: dict[str, object]
+    ) -> Response:
         if path.endswith("/completions"):
             check_survivable(fields, engine.info)
-        is_chat = path.endswith("/chat/completions")
-        if is_chat and mend_openai_messages(fields.get("messages"), engine.info):
+        if path == _CHAT and mend_openai_messages(fields.get("messages"), engine.info):
             body = msgspec.json.encode(fields)
         stream = fields.get("stream") or False
         if not isinstance(stream, bool):
@@ -58,14 +66,26 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
                 patience=settings.keep_alive_interval,
                 done=b"",
             )
-        answer = await unless_disconnected(request, relay(engine, "POST", path, body))
-        return Response(answer.body, media_type=answer.content_type)
+        whole = await unless_disconnected(request, relay(engine, "POST", path, body))
+        return Response(whole.body, media_type=whole.content_type)
 
     for path in _READ:
-        routes.add_api_route(f"/{path}", read, methods=["GET"])
+        routes.add_api_route(f"/v1/{path}", read, methods=["GET"])
     for path in _GENERATE:
-        routes.add_api_route(f"/{path}", generate, methods=["POST"])
+        routes.add_api_route(f"/v1/{path}", generate, methods=["POST"])
+    if settings.invocations == "openai":
+        for path in ("/invocations", "/serving-endpoints/{name}/invocations"):
+            routes.add_api_route(path, invocations, methods=["POST"])
     return routes
+
+
+async def _read(request: Request, limit: int) -> tuple[bytes, dict[str, object]]:
+    require_json(request.headers.get("content-type"))
+    body = await read_body(request, limit)
+    fields = parse_json(body)
+    if not isinstance(fields, dict):
+        raise MalformedRequest("The body must be a JSON object.")
+    return body, fields
 
 
 def _check_model(fields: dict[str, object], served: tuple[str, ...]) -> None:
@@ -75,9 +95,13 @@ def _check_model(fields: dict[str, object], served: tuple[str, ...]) -> None:
         raise InvalidRequest(
             f"'model' is missing: this server has {_listed(served)}.", field="model"
         )
-    # An adapter is named as "model:adapter".
-    if model not in served and model.split(":")[0] not in served:
+    if not _is_served(model, served):
         raise NotFound(f"No such model here: this server has {_listed(served)}.", field="model")
+
+
+def _is_served(model: object, served: tuple[str, ...]) -> bool:
+    # An adapter is named as "model:adapter".
+    return isinstance(model, str) and (model in served or model.split(":")[0] in served)
 
 
 def _listed(names: tuple[str, ...]) -> str:

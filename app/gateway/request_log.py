@@ -1,4 +1,4 @@
-"""A request id for every request, one log line at its end, and a last net under exceptions."""
+"""An id for every request, its log line and its metrics, and a last net under exceptions."""
 
 import logging
 import re
@@ -9,14 +9,15 @@ from uuid import uuid4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import public_error
-from app.gateway.responses import error_body_for, error_response
+from app.gateway.metrics import Metrics
+from app.gateway.responses import ErrorForm, error_body_for, error_response
 from app.service import Chat
 
 log = logging.getLogger(__name__)
 
 _HEADER = b"x-request-id"
 _SANE_ID = re.compile(rb"[\w.:-]{1,128}\Z", re.ASCII)
-_QUIET = frozenset({"/ping", "/health", "/health/live", "/health/ready"})
+_QUIET = frozenset({"/ping", "/health", "/health/live", "/health/ready", "/metrics"})
 
 
 def note(scope: Scope, chat: Chat) -> None:
@@ -30,10 +31,20 @@ def note(scope: Scope, chat: Chat) -> None:
 
 
 class RequestLog:
-    """ASGI middleware, the outermost."""
+    """ASGI middleware, the outermost: each request is timed here, once.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Args:
+        app: what answers.
+        metrics: where each request is counted.
+        error_form: how errors are worded.
+    """
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, error_form: ErrorForm = error_body_for
+    ) -> None:
         self._app = app
+        self._metrics = metrics
+        self._error_form = error_form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -43,6 +54,7 @@ class RequestLog:
         request_id = _request_id(scope)
         facts: dict[str, Any] = scope.setdefault("state", {}).setdefault("log_facts", {})
         started = time.monotonic()
+        self._metrics.begin()
         status = 0
 
         async def send_with_id(message: Message) -> None:
@@ -57,9 +69,11 @@ class RequestLog:
         except Exception as error:
             log.exception("request %s failed", request_id.decode())
             if not status:
-                response = error_response(public_error(error), error_body_for(scope["path"]))
+                response = error_response(public_error(error), self._error_form(scope["path"]))
                 await response(scope, receive, send_with_id)
         finally:
+            seconds = time.monotonic() - started
+            self._metrics.end(scope, status, seconds)
             if scope["path"] not in _QUIET or status >= 500:
                 details = "".join(f" {key}={value}" for key, value in facts.items() if value)
                 log.log(
@@ -68,7 +82,7 @@ class RequestLog:
                     scope["method"],
                     _printable(scope["path"]),
                     status,
-                    1000 * (time.monotonic() - started),
+                    1000 * seconds,
                     request_id.decode(),
                     details,
                 )

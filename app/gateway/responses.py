@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 JSONObject = dict[str, object]
 ErrorBody = Callable[[ChatServerError], JSONObject]
+ErrorForm = Callable[[str], ErrorBody]
+"""From a path to how errors are worded there."""
 
 # Told to proxies, so that tokens are not collected before they are passed on.
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -53,6 +55,11 @@ def openai_error(error: ChatServerError) -> JSONObject:
 def error_body_for(path: str) -> ErrorBody:
     """How errors are worded in the part of the API that ``path`` belongs to."""
     return openai_error if path.startswith("/v1/") else mlflow_error
+
+
+def openai_everywhere(_: str) -> ErrorBody:
+    """For servers whose every route is OpenAI's (``INVOCATIONS=openai``)."""
+    return openai_error
 
 
 def error_response(error: ChatServerError, body: ErrorBody) -> Response:

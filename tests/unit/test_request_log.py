@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import Overloaded
+from app.gateway.metrics import Metrics
 from app.gateway.request_log import RequestLog, note
 from app.service import Chat
 from tests.unit.asgi import ask, http_scope
@@ -27,7 +28,9 @@ async def inner(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"hi"})
 
 
-APP = RequestLog(inner)
+# Its engine is asked by nobody here.
+COUNTS = Metrics(None)  # type: ignore[arg-type]
+APP = RequestLog(inner, COUNTS)
 
 
 async def id_for(*values: bytes) -> str:
@@ -77,7 +80,7 @@ async def test_no_text_of_a_caller_can_look_like_another_line(
 
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        await ask(RequestLog(app), "/" + path)
+        await ask(RequestLog(app, COUNTS), "/" + path)
     (line,) = caplog.messages
     assert line.isascii()
     assert line.isprintable()
@@ -114,5 +117,5 @@ async def test_the_servers_own_events_pass() -> None:
         scope["seen"] = True
 
     scope = http_scope() | {"type": "lifespan"}
-    await RequestLog(lifespan)(scope, None, None)  # type: ignore[arg-type]
+    await RequestLog(lifespan, COUNTS)(scope, None, None)  # type: ignore[arg-type]
     assert scope["seen"]
