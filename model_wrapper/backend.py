@@ -125,7 +125,7 @@ class Backend:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             future.cancel()  # an interrupted notebook cell leaves nothing behind
             raise
 

@@ -19,7 +19,7 @@ def as_mlflow_errors() -> Iterator[None]:
     """Raise whatever goes wrong inside as an ``MlflowException`` with the right code."""
     try:
         yield
-    except (MlflowException, GeneratorExit, KeyboardInterrupt):
+    except (MlflowException, GeneratorExit, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         raise mlflow_error(error) from error

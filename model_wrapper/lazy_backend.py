@@ -10,6 +10,7 @@ from model_wrapper.backend import Backend, backend_for
 from model_wrapper.cpu_engine import with_engine
 from model_wrapper.logging_time import being_logged
 from model_wrapper.model_config import settings_of
+from model_wrapper.termination import ends_on_sigterm
 
 # Set by the server itself: MLflow's (``mlflow/pyfunc/scoring_server``) and Databricks'
 # (``mlflow/utils/databricks_utils.py``).
@@ -40,7 +41,8 @@ class LazyBackend:
         """Read artifacts and configuration; start the engine if it is time."""
         self._settings = settings_of(context.model_config, context.artifacts or {})
         if starts_at_load(os.environ) and not being_logged():
-            self.get().wait_until_ready()
+            with ends_on_sigterm():
+                self.get().wait_until_ready()
 
     def get(self) -> Backend:
         """The backend, started now if it was not yet."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from tests.process.server import ServerProcess
 from tests.wrapper.loaded import LoadedModel
-from tests.wrapper.sandbox import ENGINE_PYTHON, PATIENCE, Sandbox, free_port, wait_until
+from tests.wrapper.sandbox import ENGINE_PYTHON, PATIENCE, Sandbox
+from tests.wrapper.scoring import Scoring, serving
 
 HERE = Path(__file__).parent
 INTERFACES = ("chat-agent", "responses-agent", "chat-model")
@@ -27,17 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.timeout(2 * PATIENCE))
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """``mlflow models serve`` of the ChatAgent."""
-
-    url: str
-
-    def invoke(self, **body: Any) -> requests.Response:
-        """POST /invocations."""
-        return requests.post(f"{self.url}/invocations", json=body, timeout=120)
 
 
 @pytest.fixture(scope="session")
@@ -60,31 +48,10 @@ def logged(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def scoring(sandbox: Sandbox, logged: dict[str, dict[str, Any]]) -> Iterator[Scoring]:
-    """MLflow's own server with several workers, each of which loads the model."""
-    port = free_port()
-    log = sandbox.folder / "scoring.log"
-    with log.open("wb") as output:
-        process = sandbox.start(
-            *("-m", "mlflow", "models", "serve", "--env-manager", "local"),
-            *("--model-uri", logged["chat-agent"]["model_uri"], "--port", str(port)),
-            output=output,
-            stdout=output,
-            environment={
-                "MLFLOW_MODELS_WORKERS": str(WORKERS),
-                # Sixty by default, which long answers on a busy machine can exceed.
-                "MLFLOW_SCORING_SERVER_REQUEST_TIMEOUT": "300",
-            },
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{port}"
-    started = "Application startup complete"
-    ready = lambda: log.read_text("utf-8", "replace").count(started) >= WORKERS  # noqa: E731
-    wait_until(lambda: process.poll() is not None or ready(), "scoring server")
-    assert process.poll() is None, log.read_text("utf-8")[-4000:]
-    yield Scoring(url)
-    process.terminate()
-    process.wait(60)
-    wait_until(lambda: not sandbox.engines(), "end of the engine with its owner", within=30)
+    """MLflow's own server with several workers, each of which has loaded the model."""
+    with serving(sandbox, logged["chat-agent"]["model_uri"], workers=WORKERS) as server:
+        server.wait_until_up()
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,8 @@
-"""``python -m model_wrapper log``: seconds, no engine, the right things in the model."""
+"""``python -m model_wrapper log``: no engine, the right things in the model."""
 
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,9 @@ def model_folder(sandbox: Sandbox, logged: dict[str, Any]) -> Path:
     return found
 
 
-def test_first_try_is_quick_and_starts_nothing(own: Sandbox) -> None:
-    started = time.monotonic()
+def test_first_try_starts_nothing(own: Sandbox) -> None:
     # An engine that can't exist: whatever asks for it fails.
     logged = own.log(ENGINE_PYTHON="/nowhere/python", ENGINE_START="load")
-    assert time.monotonic() - started < 60
     assert own.processes() == []
     assert set(logged) == {
         *("run_id", "model_uri", "size", "registered_model", "version", "tracking_uri", "next"),

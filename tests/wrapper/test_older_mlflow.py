@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.wrapper.conftest import LIMIT, Scoring
+from tests.wrapper.conftest import LIMIT
 from tests.wrapper.loaded import LoadedModel
 from tests.wrapper.sandbox import ROOT, Sandbox
+from tests.wrapper.scoring import Scoring
 from tests.wrapper.test_chat_agent import GREEDY, MESSAGES, joined, without_ids
 
 RELEASE = "2.20.2"

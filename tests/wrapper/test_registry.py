@@ -12,8 +12,8 @@ import requests
 
 from tests.process.server import ServerProcess
 from tests.unit.model_folders import WHOLE, write
-from tests.wrapper.conftest import Scoring
 from tests.wrapper.sandbox import Sandbox, free_port, wait_until
+from tests.wrapper.scoring import Scoring
 from tests.wrapper.test_chat_agent import GREEDY, MESSAGES, joined, without_ids
 
 ALIAS = "models:/chat@champion"
