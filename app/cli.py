@@ -39,15 +39,19 @@ def serve(
     """Start the engine and the gateway. Every setting is an environment variable as well."""
     options = {"host": host, "port": port, "model": model, "engine_url": engine_url}
     given = {name: value for name, value in options.items() if value is not None}
-    settings = load_settings((logged_settings(mlflow_model) if mlflow_model else {}) | given)
+    run(load_settings((logged_settings(mlflow_model) if mlflow_model else {}) | given))
+
+
+def run(settings: Settings) -> NoReturn:
+    """Serve until a signal comes or the engine fails, and end the program."""
     # Imported late, so that --help and mistakes in settings answer at once.
     from app.logs import set_up_logging
     from app.runtime import build_engine
-    from app.serve import serve as run
+    from app.serve import serve
 
     set_up_logging(settings.log_level)
     try:
-        status = asyncio.run(run(settings, build_engine(settings)), debug=False)
+        status = asyncio.run(serve(settings, build_engine(settings)), debug=False)
     except OSError as error:
         fail(f"can't listen on {settings.host} port {settings.port}: {error.strerror}; set PORT")
     except KeyboardInterrupt:

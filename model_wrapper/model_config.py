@@ -33,6 +33,7 @@ _SERVER_KEYS = {
 _NOT_LOGGED = frozenset(
     {
         *("host", "port", "api_key", "invocations", "max_body_bytes", "keep_alive_interval"),
+        *("receive_timeout", "slow_client_timeout", "max_requests_per_key"),
         "engine_api_key",
     }
 )
@@ -79,7 +80,12 @@ def setting_values(
             values[key] = value
         elif key != INTERFACE:
             raise unknown_field(f"model_config.{key}", key, [*_allowed(), "server"])
-    return {key: value for key, value in values.items() if key.upper() not in os.environ}
+    return unless_in_environment(values)
+
+
+def unless_in_environment(values: Mapping[str, object]) -> dict[str, object]:
+    """Those settings that no environment variable overrides. An empty one counts as none."""
+    return {key: value for key, value in values.items() if not os.environ.get(key.upper())}
 
 
 def _server_settings(server: object) -> dict[str, object]:

@@ -10,7 +10,14 @@ from rich.filesize import decimal
 from model_wrapper.commands.terminal import console, fail, print_json, use_tracking
 
 Engine = Literal["cpu", "cu124", "cu130"]
+Route = Literal["pyfunc", "entrypoint"]
 Interface = Literal["chat-agent", "responses-agent", "chat-model"]
+
+REGISTER_WITH_ENVIRONMENT = """\
+on Databricks, in the serverless GPU notebook that logged it (MLflow 3.12 or newer):
+            mlflow.register_model("{uri}", "catalog.schema.name",
+                                  env_pack="databricks_model_serving")
+            https://docs.databricks.com/aws/en/machine-learning/model-serving/serve-custom-llms"""
 
 
 def register(cli: typer.Typer) -> None:
@@ -41,9 +48,22 @@ def log(
             "for the built-in model, else cu124."
         ),
     ] = None,
+    route: Annotated[
+        Route,
+        typer.Option(
+            help="How it is served. pyfunc: MLflow calls the model. entrypoint: Databricks' custom "
+            "LLM serving starts this server on port 8080, where /invocations speaks OpenAI's chat "
+            "(MLflow 3.12 or newer; log and register it in a notebook on serverless GPU, with "
+            "env_pack); it loads by pyfunc as well."
+        ),
+    ] = "pyfunc",
     interface: Annotated[
-        Interface, typer.Option(help="MLflow interface of the model.")
-    ] = "chat-agent",
+        Interface | None,
+        typer.Option(
+            help="MLflow interface of the model. Default: chat-agent; by --route entrypoint "
+            "always chat-model."
+        ),
+    ] = None,
     task: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +109,7 @@ def log(
     """Log the server and a model to MLflow. No engine is started."""
     if alias and not register_as:
         fail("--alias needs --register: an alias belongs to a registered model")
+    interface = choose_interface(route, interface, task)
     screen = console(as_json)
     settings = read_config(config or [])
     # MLflow takes seconds to import: --help and mistakes above answer at once.
@@ -111,6 +132,7 @@ def log(
         order = Order(
             weights,
             engine=engine or ("cu124" if model else "cpu"),
+            route=route,
             interface=interface,
             task=task,
             name=name,
@@ -142,6 +164,8 @@ def log(
     screen.print(f"size        {decimal(logged.size)}")
     screen.print(f"engine      {order.engine}, weights {weights.folder or weights.reference}")
     screen.print(f"next        {following}")
+    if route == "entrypoint":
+        screen.print(f"then        {REGISTER_WITH_ENVIRONMENT.format(uri=logged.model_uri)}")
     if as_json:
         print_json(
             run_id=logged.run_id,
@@ -152,6 +176,17 @@ def log(
             tracking_uri=address,
             next=following,
         )
+
+
+def choose_interface(route: Route, interface: Interface | None, task: str | None) -> Interface:
+    """The interface to log; ends the program if the route does not go with what was asked for."""
+    if route == "pyfunc":
+        return interface or "chat-agent"
+    if interface not in (None, "chat-model"):
+        fail(f"--route entrypoint needs --interface chat-model (OpenAI's chat), not {interface}")
+    if task not in (None, "llm/v1/chat"):
+        fail(f"--route entrypoint needs --task llm/v1/chat, not {task}: Databricks takes no other")
+    return "chat-model"
 
 
 def read_config(entries: list[str]) -> dict[str, Any]:

@@ -12,11 +12,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from . import answers, over_http, processes
+from .entrypoint import Entrypoint
 from .outcome import Outcome, run_check
 from .subject import Subject
 
@@ -128,6 +130,11 @@ def run(subject: Subject, *, http: bool, tell: Callable[[dict[str, object]], Non
             one(name, over, fix)
     finally:
         one("nothing is left behind", partial(processes.no_orphans, subject), "End it by hand.")
+    # Only now: a GPU has no room for two engines.
+    if command := (subject.description.metadata or {}).get("entrypoint"):
+        with closing(Entrypoint(subject, str(command)).checks()) as checks:
+            for name, check, fix in checks:
+                one(name, check, fix)
 
 
 def _own_stdout() -> TextIO:

@@ -82,10 +82,18 @@ def prepare(model: Path, root: Path) -> Workplace:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.relative_to(model).parts[0] == "artifacts":
-            target.symlink_to(file.resolve())
+            link(file.resolve(), target)
         else:
             shutil.copyfile(file, target)
     return place
+
+
+def link(file: Path, target: Path) -> None:
+    """Another name for a file; on another disk a symbolic link, which not all of MLflow takes."""
+    try:
+        target.hardlink_to(file)
+    except OSError:
+        target.symlink_to(file)
 
 
 def build_environment(place: Workplace) -> Path:

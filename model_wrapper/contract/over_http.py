@@ -42,15 +42,15 @@ class Reply:
 
 @dataclass(frozen=True)
 class Server:
-    """A running ``mlflow models serve``."""
+    """A server that runs: ``mlflow models serve``, or the model's own entrypoint."""
 
     url: str
 
-    def post(self, body: Any, content_type: str = _JSON) -> Reply:
+    def post(self, body: Any, content_type: str = _JSON, path: str = "/invocations") -> Reply:
         """Ask it."""
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         headers = {"Content-Type": content_type}
-        return self._send(urllib.request.Request(f"{self.url}/invocations", data, headers))  # noqa: S310
+        return self._send(urllib.request.Request(self.url + path, data, headers))  # noqa: S310
 
     def get(self, path: str) -> Reply:
         """Get a page."""
@@ -66,12 +66,17 @@ class Server:
             return Reply(answer.status, answer.headers.get("Content-Type", ""), text)
 
 
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @contextmanager
 def serving(subject: Subject) -> Iterator[Server]:
     """MLflow's server with the model, in the model's environment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = Path(subject.scratch, "mlflow-serve.log")
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ def close(subject: Subject) -> str:
     url = engine_url(subject.scratch, subject.config)
     if url is None or running_requests(url) is None:
         raise NotApplicable("the engine does not tell how many requests it works on")
-    chunks = subject.chunks(subject.request(temperature=0.7, max_tokens=_LONG, ignore_eos=True))
+    length = _long(subject)
+    chunks = subject.chunks(subject.request(temperature=0.7, max_tokens=length, ignore_eos=True))
     next(chunks)
     started = time.monotonic()
     chunks.close()
@@ -63,10 +65,11 @@ def two_workers(subject: Subject) -> str:
 
 def deadline(subject: Subject) -> str:
     """An answer that takes too long ends with DEADLINE_EXCEEDED, not in silence."""
-    body = subject.request(QUESTION, temperature=0.0, max_tokens=_LONG, ignore_eos=True)
+    length = _long(subject)
+    body = subject.request(QUESTION, temperature=0.0, max_tokens=length, ignore_eos=True)
     answer = _ask_in_worker(subject, body, REQUEST_TIMEOUT=_SHORT)
     if "text" in answer:
-        raise NotApplicable(f"{_LONG} tokens took less than {_SHORT} s")
+        raise NotApplicable(f"{length} tokens took less than {_SHORT} s")
     require(
         answer["code"] == "DEADLINE_EXCEEDED",
         f"with REQUEST_TIMEOUT={_SHORT} a long answer ends with {answer['code']}: "
@@ -85,8 +88,8 @@ def time_limit(subject: Subject) -> str:
         raise Questionable(
             f"an answer may take {limit:.0f} s; Databricks ends a request after "
             f"{_EXECUTION:.0f} s on some workspaces, without the model's reason",
-            "For Databricks: log with --config request_timeout=290, or set REQUEST_TIMEOUT=290 on "
-            "the endpoint.",
+            "For Databricks: leave --config request_timeout out when logging (290 then), or set "
+            "REQUEST_TIMEOUT=290 on the endpoint.",
         )
     return f"{limit:.0f} s"
 
@@ -143,6 +146,11 @@ def logging_starts_nothing(subject: Subject) -> str:
 
 def mlflow_predict(subject: Subject) -> str:
     """MLflow's own check before a deployment, ``mlflow.models.predict``."""
+    if any(file.is_symlink() for file in (subject.folder / "artifacts").rglob("*")):
+        raise NotApplicable(
+            "MLflow refuses links to the artifacts, which are on another disk than TMPDIR: set it "
+            "to a folder on theirs"
+        )
     done = _run(
         subject,
         "mlflow_predict",
@@ -167,6 +175,14 @@ def no_orphans(subject: Subject) -> str:
         "It keeps the GPU's memory: end it by hand.",
     )
     return "engine ended" if before else "no engine of its own"
+
+
+def _long(subject: Subject) -> int:
+    """Tokens of an answer that takes long and still has room in the model's context."""
+    context = None
+    with suppress(NotApplicable):
+        context = _setting(subject, "context_length")
+    return min(_LONG, int(context) // 2) if context else _LONG
 
 
 def _setting(subject: Subject, name: str) -> Any:

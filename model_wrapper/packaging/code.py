@@ -1,6 +1,7 @@
 """The code that travels with a logged model: the server, the wrapper, and for a CPU its engine."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -15,11 +16,16 @@ _unwanted = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 def stage_code(folder: Path, engine: str) -> list[str]:
     """Copy the code into an empty folder; return MLflow's ``code_paths``."""
-    for name in (*_PACKAGES, *(CPU_ENGINE if engine == "cpu" else ())):
+    copy_code(folder, (*_PACKAGES, *(CPU_ENGINE if engine == "cpu" else ())))
+    return [str(path) for path in sorted(folder.iterdir())]
+
+
+def copy_code(folder: Path, names: Iterable[str]) -> None:
+    """Copy files and folders of the repository to the same places in another folder."""
+    for name in names:
         source, target = ROOT / name, folder / name
         if source.is_dir():
             shutil.copytree(source, target, ignore=_unwanted)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-    return [str(path) for path in sorted(folder.iterdir())]

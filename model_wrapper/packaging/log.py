@@ -8,7 +8,9 @@ from typing import Any
 import mlflow
 from mlflow.models.model import ModelInfo
 
+from app.errors import InvalidRequest
 from model_wrapper.model_config import ARTIFACT, INTERFACE, settings_of
+from model_wrapper.packaging import server_folder
 from model_wrapper.packaging.code import stage_code
 from model_wrapper.packaging.interfaces import INTERFACES
 from model_wrapper.packaging.weights import Weights, folder_size
@@ -21,6 +23,8 @@ class Order:
 
     weights: Weights
     engine: str
+    route: str = "pyfunc"
+    """Or ``entrypoint``, which takes one interface and task only (``server_folder.py``)."""
     interface: str = "chat-agent"
     task: str | None = None
     name: str = "chat"
@@ -43,19 +47,33 @@ class Logged:
     """In the registry."""
 
 
+# Databricks cuts a request off after 297 s; a little earlier, our own error says why.
+_REQUEST_TIMEOUT = 290
+
+
 def model_config(order: Order) -> dict[str, Any]:
     """The configuration that is logged with the model.
 
     Raises:
-        InvalidRequest: a key is unknown or its value is no good.
+        InvalidRequest: a key is unknown or its value is no good, or the weights' folder has the
+            name of the server's.
     """
     config: dict[str, Any] = {INTERFACE: order.interface}
     if order.engine == "cpu":
         config["engine_device"] = "cpu"
     if order.weights.reference:
         config["model"] = order.weights.reference
+    server = order.config.get("server")
+    if not isinstance(server, dict) or "request_timeout" not in server:
+        config["request_timeout"] = _REQUEST_TIMEOUT
     config |= order.config
     settings_of(config, artifacts(order))
+    names = [Path(path).name for path in artifacts(order).values()]
+    if order.route == "entrypoint" and server_folder.NAME in names:
+        raise InvalidRequest(
+            f"The folder of weights can't be named '{server_folder.NAME}': the server's code will "
+            "lie beside it under that name. Rename it."
+        )
     return config
 
 
@@ -69,23 +87,32 @@ def log(order: Order) -> Logged:
     interface = INTERFACES[order.interface]
     config = model_config(order)
     with tempfile.TemporaryDirectory() as staging:
-        code_paths = stage_code(Path(staging), order.engine)
+        code, beside = Path(staging, "code"), Path(staging, "artifacts")
+        code.mkdir()
+        beside.mkdir()
+        code_paths = stage_code(code, order.engine)
+        copied = artifacts(order)
+        metadata = {
+            "task": order.task or interface.task,
+            "interface": order.interface,
+            "engine": order.engine,
+        }
+        if order.route == "entrypoint":
+            server = server_folder.stage_server(beside, order.engine, config, copied)
+            copied |= {server_folder.NAME: str(server)}
+            metadata["entrypoint"] = server_folder.ENTRYPOINT
         size = folder_size(Path(staging)) + order.weights.size
         active = mlflow.active_run()
         with mlflow.start_run(run_id=active.info.run_id if active else None, nested=False) as run:
             info = mlflow.pyfunc.log_model(
                 **_named(order.name),
-                python_model=str(Path(staging, "model_wrapper", "interfaces", interface.file)),
+                python_model=str(code / "model_wrapper" / "interfaces" / interface.file),
                 code_paths=code_paths,
-                artifacts=artifacts(order) or None,
+                artifacts=copied or None,
                 model_config=config,
                 pip_requirements=for_model(order.engine),
                 input_example=interface.input_example,
-                metadata={
-                    "task": order.task or interface.task,
-                    "interface": order.interface,
-                    "engine": order.engine,
-                },
+                metadata=metadata,
                 resources=order.resources,
                 registered_model_name=order.register,
                 await_registration_for=order.await_registration,

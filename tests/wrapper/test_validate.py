@@ -90,9 +90,7 @@ def test_the_built_in_model_keeps_its_contract(
     assert status == 0, table
     assert report["passed"] is True
     rows = by_check(report)
-    unlike = {name: row["status"] for name, row in rows.items() if row["status"] != "passed"}
-    # 600 s are right for a server of one's own.
-    assert unlike == {"Databricks: time limit": "warning"}, table
+    assert {row["status"] for row in rows.values()} == {"passed"}, table
     assert len(rows) == 18
     assert "one engine" in rows["two workers, one engine"]["reason"]
     assert "engine ended" in rows["nothing is left behind"]["reason"]
@@ -106,7 +104,7 @@ def test_the_other_interfaces_with_an_engine_that_runs(
     models: dict[str, LoadedModel],
 ) -> None:
     options = ("--tracking-uri", sandbox.environment["MLFLOW_TRACKING_URI"])
-    environment = {"ENGINE_URL": sandbox.engine_url(), "REQUEST_TIMEOUT": "290"}
+    environment = {"ENGINE_URL": sandbox.engine_url()}
 
     def run(interface: str) -> tuple[int, dict[str, Any], str]:
         return validate(place, logged[interface]["model_uri"], *options, **environment)
@@ -187,7 +185,10 @@ def test_weights_are_linked_and_code_is_copied(tmp_path: Path) -> None:
     place = prepare(model, root)
     assert not (place.model / "code/app/cli.py").is_symlink()
     assert (place.model / "code/app/cli.py").read_text() == "code/app/cli.py"
-    assert (place.model / "artifacts/small/model.safetensors").is_symlink()
+    weights = "artifacts/small/model.safetensors"
+    assert (place.model / weights).samefile(model / weights)
+    # A model may be in a cache that is made of links; MLflow takes none that leads out of it.
+    assert not (place.model / weights).is_symlink()
     assert (place.suite / "contract" / "__main__.py").is_file()
     assert " " in str(place.model)
     assert not str(place.model).isascii()

@@ -146,6 +146,15 @@ def test_a_time_limit_above_the_platforms_is_a_warning(monkeypatch: pytest.Monke
         processes.time_limit(subject_of(SoundAgent(), config={"request_timeout": 600}))
 
 
+@pytest.mark.parametrize(("context", "tokens"), [(None, 1500), ("512", 256), (32768, 1500)])
+def test_long_answers_have_room_in_the_context(
+    context: object, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONTEXT_LENGTH", raising=False)
+    config = {"context_length": context} if context else {}
+    assert processes._long(subject_of(SoundAgent(), config=config)) == tokens
+
+
 def test_models_that_are_no_agents_get_larger_requests() -> None:
     told = processes.payload(subject_of(SoundAgent(), task="llm/v1/chat"))
     assert told.startswith("16 MB")
