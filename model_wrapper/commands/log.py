@@ -148,6 +148,11 @@ def log(
     # It explains what an untrained eye takes for faults: no git, no type hints.
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     address = use_tracking(tracking_uri, registry_uri)
+    if route == "entrypoint" and register_as and mlflow.get_registry_uri().startswith("databricks"):
+        fail(
+            "--register registers without the model's environment, which Databricks needs for "
+            f"--route entrypoint. Leave it out; then, {REGISTER_WITH_ENVIRONMENT.format(uri='URI')}"
+        )
     try:
         with copying(screen, weights.size):
             logged = log_model(order)

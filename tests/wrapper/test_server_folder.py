@@ -95,6 +95,7 @@ def test_weights_may_not_lie_where_the_server_lies(tmp_path: Path) -> None:
         (["--interface", "responses-agent"], "--interface chat-model"),
         (["--task", "agent/v2/chat"], "--task llm/v1/chat"),
         (["--task", "llm/v1/completions"], "--task llm/v1/chat"),
+        (["--registry-uri", "databricks-uc", "--register", "a.b.c"], "env_pack"),
     ],
 )
 def test_what_does_not_go_with_the_route_is_an_error(
