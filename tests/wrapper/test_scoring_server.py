@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.contract.test_conformance import OURS as GATEWAYS_OWN
 from tests.wrapper.conftest import WORKERS
 from tests.wrapper.sandbox import Sandbox
 from tests.wrapper.scoring import Scoring
@@ -29,15 +30,37 @@ OURS = {
     "ok_full": 400,  # its custom_inputs 'x' and 'y' mean nothing here
 }
 
+# All requests to the model but those that the gateway means to answer otherwise than MLflow's
+# server: it streams, and its own list has the other reasons.
+SAME_FOR_BOTH = [
+    name
+    for name, case in CASES.items()
+    if case["path"] == "/invocations"
+    and case["method"] == "POST"
+    and '"stream": true' not in case["body"]
+    and (name in OURS or name not in GATEWAYS_OWN)
+]
+
 
 @pytest.fixture(scope="module")
 def answers(scoring: Scoring) -> dict[str, requests.Response]:
-    """What each recorded request got. Together they are answered sooner: the engine batches."""
-    with ThreadPoolExecutor(8) as pool:
-        return dict(zip(CASES, pool.map(partial(ask, scoring), CASES.values()), strict=True))
+    """What each recorded request got."""
+    return ask_all(scoring.url)
 
 
-def ask(scoring: Scoring, case: dict[str, Any]) -> requests.Response:
+@pytest.fixture(scope="module")
+def answers_of_gateway(gateway: str) -> dict[str, requests.Response]:
+    """What the server itself answers to them."""
+    return ask_all(gateway)
+
+
+def ask_all(url: str) -> dict[str, requests.Response]:
+    """The answers to all recorded requests. Together they come sooner: the engine batches."""
+    with ThreadPoolExecutor(16) as pool:
+        return dict(zip(CASES, pool.map(partial(ask, url), CASES.values()), strict=True))
+
+
+def ask(url: str, case: dict[str, Any]) -> requests.Response:
     """The answer to one recorded request.
 
     A connection each: after an unhandled error MLflow's server drops the one it came on.
@@ -47,7 +70,7 @@ def ask(scoring: Scoring, case: dict[str, Any]) -> requests.Response:
         session.headers.clear()
         body = case["body"].encode() if case["method"] == "POST" else None
         request = requests.Request(
-            case["method"], scoring.url + case["path"], data=body, headers=case["headers"]
+            case["method"], url + case["path"], data=body, headers=case["headers"]
         )
         return session.send(request.prepare(), timeout=300, allow_redirects=False)
 
@@ -70,6 +93,28 @@ def test_error_code(name: str, answers: dict[str, requests.Response]) -> None:
     except (ValueError, AttributeError):  # no JSON, or no object
         found = None
     assert found == expected
+
+
+@pytest.mark.parametrize("name", SAME_FOR_BOTH)
+def test_same_form_as_the_gateway(
+    name: str,
+    answers: dict[str, requests.Response],
+    answers_of_gateway: dict[str, requests.Response],
+) -> None:
+    """Status and, in an answer, every key and type."""
+    theirs, ours = answers[name], answers_of_gateway[name]
+    assert theirs.status_code == ours.status_code
+    if ours.status_code == 200:
+        assert form(theirs.json()) == form(ours.json())
+
+
+def form(value: Any) -> Any:
+    """Keys and types; of a list, those of its first element."""
+    if isinstance(value, dict):
+        return {key: form(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [form(inner) for inner in value[:1]]
+    return type(value).__name__
 
 
 def test_all_workers_share_one_engine(scoring: Scoring, sandbox: Sandbox) -> None:
