@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from app.serve import announcement
 from tests.unit.asgi import JSON_TYPE, Caller, ask
 from tests.unit.whole_app import ManagedFake, app_before
 
 CHAT = "http://engine/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "東京?"}]
+QUESTION = [{"role": "user", "content": "Name three colours."}]
 
 
 async def invoke(engine: ManagedFake, body: Any, path: str = "/invocations") -> Caller:
@@ -79,3 +81,11 @@ async def test_the_description_can_be_had(mode: str) -> None:
     assert answer.status == 200
     described = answer.json["paths"]["/invocations"]["post"]
     assert ("requestBody" in described) == (mode == "chat-agent")
+
+
+@pytest.mark.parametrize("mode", ["chat-agent", "openai"])
+def test_the_line_to_paste_has_the_routes_form(mode: str) -> None:
+    body = announcement("http://127.0.0.1:8080", mode).split("-d '")[1].split("'")[0]
+    parameters = {"temperature": 0.2}
+    expected = parameters if mode == "openai" else {"custom_inputs": parameters}
+    assert json.loads(body) == {"messages": QUESTION, **expected}
