@@ -54,7 +54,7 @@ down: ## Stop what `make up` started
 	docker compose down
 
 .PHONY: lock
-lock: .venv-lock/installed ## Resolve requirements/*.in into the pinned lists
+lock: .venv .venv-lock/installed ## Resolve requirements/*.in into the pinned lists
 	$(call compile,--universal --python-version 3.11) gateway.in -o gateway.txt
 	$(call compile,--universal --python-version 3.11) -c gateway.txt dev.in -o dev.txt
 	$(call compile,--python-platform x86_64-manylinux_2_35 --python-version 3.12) \
@@ -63,6 +63,7 @@ lock: .venv-lock/installed ## Resolve requirements/*.in into the pinned lists
 		echo "mlflow-skinny==$$version" > .venv-lock/mlflow.txt; \
 		($(call compile,--universal --python-version 3.11) -c ../.venv-lock/mlflow.txt \
 			mlflow-old.in -o mlflow-$$version.txt --no-annotate); done
+	.venv/bin/python -m model_wrapper.packaging.lock
 
 compile = cd requirements && ../.venv-lock/bin/uv pip compile --quiet $(UPGRADE) $(1) \
 	--annotation-style line --custom-compile-command "make lock"

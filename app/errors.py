@@ -9,6 +9,7 @@ The tree::
     ├── NotFound                  404  no such model
     │   └── NoSuchRoute           404  no such path
     ├── MethodNotAllowed          405  the path is there, the method is not
+    ├── RequestTimeout            408  the caller was too slow to send the request
     ├── UnsupportedMediaType      415  not JSON, or not UTF-8
     ├── PayloadTooLarge           413  the body is over the limit
     ├── Overloaded                429  too many requests; try again later
@@ -23,6 +24,7 @@ A message is public: it never carries the caller's text, a path or a stack trace
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,40 @@ class PayloadTooLarge(ChatServerError):
     """The body is larger than the server takes."""
 
 
+class RequestTimeout(ChatServerError):
+    """The caller took too long to send its request."""
+
+
 class UnsupportedMediaType(ChatServerError):
     """The content type is not one that the server reads."""
 
 
+OverloadReason = Literal["queue-full", "queue-timeout", "key-limit"]
+
+
 class Overloaded(ChatServerError):
-    """More requests than the server or its engine can take."""
+    """More requests than the server or its engine can take.
+
+    Args:
+        message: for the caller.
+        field: none.
+        retry_after: seconds after which a place should be free.
+        reason: which of the server's own limits it is; None when the engine refused.
+        queued: how many requests wait at this moment.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        retry_after: int | None = None,
+        reason: OverloadReason | None = None,
+        queued: int | None = None,
+    ) -> None:
+        super().__init__(message, field=field, retry_after=retry_after)
+        self.reason = reason
+        self.queued = queued
 
 
 class RequestCancelled(ChatServerError):
@@ -116,6 +146,7 @@ _KINDS: dict[type[ChatServerError], ErrorKind] = {
     NotFound: ErrorKind(404, "RESOURCE_DOES_NOT_EXIST", "invalid_request_error"),
     NoSuchRoute: ErrorKind(404, "ENDPOINT_NOT_FOUND", "invalid_request_error"),
     MethodNotAllowed: ErrorKind(405, "BAD_REQUEST", "invalid_request_error"),
+    RequestTimeout: ErrorKind(408, "BAD_REQUEST", "invalid_request_error", retryable=True),
     PayloadTooLarge: ErrorKind(413, "INVALID_PARAMETER_VALUE", "invalid_request_error"),
     UnsupportedMediaType: ErrorKind(415, "BAD_REQUEST", "invalid_request_error"),
     Overloaded: ErrorKind(429, "REQUEST_LIMIT_EXCEEDED", "rate_limit_error", retryable=True),
@@ -133,6 +164,12 @@ def kind_of(error_class: type[ChatServerError]) -> ErrorKind:
         if ancestor in _KINDS:
             return _KINDS[ancestor]
     raise KeyError(error_class)
+
+
+def engine_lost() -> EngineUnavailable:
+    """The engine, or the way to it, was gone in the middle of an answer."""
+    message = "The engine went away before the answer was complete."
+    return EngineUnavailable(message, retry_after=5)
 
 
 def public_error(error: BaseException) -> ChatServerError:

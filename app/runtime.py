@@ -1,5 +1,6 @@
 """Builds what the settings ask for. The gateway and the MLflow model both start here."""
 
+from app.admission import Admission, Limits
 from app.engines.attached import AttachedEngine
 from app.engines.lifecycle import ManagedEngine
 from app.engines.sglang import SGLangEngine
@@ -16,4 +17,16 @@ def build_engine(settings: Settings) -> ManagedEngine:
         api_key=key.get_secret_value() if key else None,
         request_timeout=settings.request_timeout,
         idle_timeout=settings.idle_timeout,
+    )
+
+
+def build_admission(settings: Settings) -> Admission:
+    """The places at the engine, which every way to ask it shares."""
+    return Admission(
+        Limits(
+            running=settings.resolve_concurrency(),
+            queued=settings.max_queued_requests,
+            queue_timeout=settings.queue_timeout,
+            per_key=settings.max_requests_per_key,
+        )
     )

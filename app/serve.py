@@ -11,8 +11,10 @@ from ipaddress import ip_address
 import typer
 import uvicorn
 
-from app.engines.lifecycle import ManagedEngine, Phase
+from app.engines.lifecycle import ManagedEngine
+from app.engines.phases import Phase
 from app.gateway.app import create_app
+from app.gateway.connection import connection_class
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,7 @@ async def serve(settings: Settings, engine: ManagedEngine) -> int:
     server = _Server(
         uvicorn.Config(
             create_app(settings, engine),
+            http=connection_class(settings.receive_timeout),
             log_config=None,
             access_log=False,
             server_header=False,

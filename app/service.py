@@ -5,10 +5,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from uuid import uuid4
 
+from app.admission import Admission
 from app.engines.base import Engine, JSONObject
 from app.errors import ChatServerError
 from app.schemas.answer import Answer, Assembler
-from app.schemas.chat_agent import ChatAgentRequest, Context
+from app.schemas.chat_agent import ChatAgentRequest, Context, require_few_messages
 from app.schemas.chat_agent_answer import ChunkStream
 from app.schemas.conversation import engine_messages
 from app.schemas.sampling import CustomInputs, engine_parameters
@@ -50,10 +51,18 @@ class End:
 
 
 class ChatService:
-    """Answers ChatAgent requests with an engine."""
+    """Answers ChatAgent requests with an engine.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        engine: to ask.
+        admission: to its places; a request that was checked waits there for its turn.
+        max_messages: most messages in one request.
+    """
+
+    def __init__(self, engine: Engine, admission: Admission, max_messages: int) -> None:
         self.engine = engine
+        self._admission = admission
+        self._max_messages = max_messages
 
     def prepare(self, body: JSONObject) -> Chat:
         """Check a request and translate it for the engine.
@@ -62,6 +71,7 @@ class ChatService:
             InvalidRequest: names the field and the fix.
             EngineUnavailable: the engine is not up.
         """
+        require_few_messages(body.get("messages"), self._max_messages)
         request = parse(ChatAgentRequest, body)
         inputs = parse(CustomInputs, request.custom_inputs or {}, "custom_inputs")
         messages = engine_messages(request.messages)
@@ -86,18 +96,33 @@ class ChatService:
             user_id=context.user_id,
         )
 
-    async def complete(self, chat: Chat) -> Answer:
-        """The whole answer at once."""
+    async def complete(self, chat: Chat, caller: str | None = None) -> Answer:
+        """The whole answer at once.
+
+        Raises:
+            Overloaded: there is no place at the engine, or none became free in time.
+            ChatServerError: what went wrong in the engine.
+        """
         assembler = chat.assembler()
-        for event in await self.engine.complete(chat.body):
+        async with self._admission.slot(caller):
+            events = await self.engine.complete(chat.body)
+        for event in events:
             assembler.feed(event)
         return assembler.finish()[1]
 
-    async def stream(self, chat: Chat) -> AsyncGenerator[Text | End, None]:
-        """The answer piece by piece; the pieces of ``Text`` and ``End`` join to its content."""
+    async def stream(
+        self, chat: Chat, caller: str | None = None
+    ) -> AsyncGenerator[Text | End, None]:
+        """The answer piece by piece; the pieces of ``Text`` and ``End`` join to its content.
+
+        Raises the same errors. The place at the engine is held until the stream is closed.
+        """
         chunks = ChunkStream(chat.assembler())
         try:
-            async with aclosing(self.engine.stream(chat.body)) as batches:
+            async with (
+                self._admission.slot(caller),
+                aclosing(self.engine.stream(chat.body)) as batches,
+            ):
                 async for batch in batches:
                     # What arrived together leaves together: one write for one read.
                     text = chunks.push("".join(map(chunks.assembler.feed, batch)))

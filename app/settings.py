@@ -22,7 +22,12 @@ _URL = TypeAdapter(HttpUrl)
 class Settings(BaseSettings):
     """Settings of gateway and engine; ``Settings()`` reads the environment."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        allow_inf_nan=False,  # neither timers nor the arithmetic of sizes can take them
+    )
 
     # The gateway
     host: str = Field("127.0.0.1", description="Address that the gateway listens on.")
@@ -40,14 +45,35 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         16 * 2**20, gt=0, description="Largest request body; Databricks takes 16 MiB."
     )
+    max_messages: int = Field(2048, gt=0, description="Most messages in one request.")
+    max_concurrent_requests: int | None = Field(
+        None,
+        gt=0,
+        description="Requests in the engine at once; 64 for our own on a CPU, else 1024.",
+    )
+    max_queued_requests: int = Field(
+        1024, ge=0, description="Requests that may wait for their turn; more are refused with 429."
+    )
+    queue_timeout: float = Field(
+        60.0, gt=0, description="Seconds that a request may wait for its turn."
+    )
+    max_requests_per_key: int | None = Field(
+        None, gt=0, description="Open requests of one API key, waiting ones included."
+    )
     request_timeout: float = Field(
-        600.0, gt=0, description="Seconds that one whole answer may take."
+        600.0, gt=0, description="Seconds that one whole answer may take, from its turn on."
     )
     idle_timeout: float = Field(
         120.0, gt=0, description="Seconds that the engine may be silent inside a stream."
     )
     keep_alive_interval: float = Field(
         10.0, gt=0, description="Seconds between blank lines in a stream that waits for the engine."
+    )
+    receive_timeout: float = Field(
+        60.0, gt=0, description="Seconds that a client may take for its headers, and for its body."
+    )
+    slow_client_timeout: float = Field(
+        60.0, gt=0, description="Seconds that a client may leave what was written to it unread."
     )
     shutdown_grace: float = Field(
         30.0, ge=0, description="Seconds that open requests get to finish after SIGTERM."
@@ -87,6 +113,14 @@ class Settings(BaseSettings):
     engine_stop_timeout: float = Field(
         8.0, gt=0, description="Seconds between SIGTERM and SIGKILL of the engine."
     )
+    engine_max_restarts: int = Field(
+        3,
+        ge=0,
+        description="Times in a row that a lost engine is started again before the server ends.",
+    )
+    engine_hang_timeout: float = Field(
+        30.0, gt=0, description="Seconds without a sign of life after which the engine is replaced."
+    )
     tool_call_parser: str | None = Field(
         None, description="SGLang's parser for tool calls; chosen from the model when unset."
     )
@@ -103,6 +137,11 @@ class Settings(BaseSettings):
     max_total_tokens: int | None = Field(
         None, gt=0, description="Tokens in the KV cache; 16384 on a CPU, else the engine's choice."
     )
+
+    @field_validator("log_level", "engine_device", mode="before")
+    @classmethod
+    def _in_any_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
 
     @field_validator("engine_url")
     @classmethod
@@ -143,6 +182,18 @@ class Settings(BaseSettings):
             return self.engine_python
         beside = Path(__file__).resolve().parent.parent / ".venv-engine" / "bin" / "python"
         return beside if beside.exists() else Path(sys.executable)
+
+    def resolve_concurrency(self) -> int:
+        """How many requests may be in the engine at once.
+
+        Twice the largest batch (512) that SGLang captures CUDA graphs for by itself, so that its
+        scheduler always finds the next request at hand; what it can't run at once waits inside
+        it, and there without a bound. On a CPU 64 share a hundred tokens a second already.
+        """
+        if self.max_concurrent_requests is not None:
+            return self.max_concurrent_requests
+        own_on_cpu = self.engine_url is None and self.resolve_device() == "cpu"
+        return 64 if own_on_cpu else 1024
 
     def resolve_device(self) -> Literal["cpu", "cuda"]:
         """The device that ``auto`` stands for on this machine."""

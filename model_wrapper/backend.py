@@ -12,10 +12,11 @@ from contextlib import aclosing, closing, contextmanager
 from queue import SimpleQueue
 from typing import TypeVar
 
-from app.engines.lifecycle import ManagedEngine, Phase
+from app.engines.lifecycle import ManagedEngine
+from app.engines.phases import Phase
 from app.engines.shared import SharedEngine
 from app.errors import EngineUnavailable
-from app.runtime import build_engine
+from app.runtime import build_admission, build_engine
 from app.schemas.answer import Answer
 from app.service import Chat, ChatService, End, Text
 from app.settings import Settings
@@ -33,7 +34,8 @@ class Backend:
         self.settings = settings
         shared = settings.engine_url is None
         self.engine: ManagedEngine = SharedEngine(settings) if shared else build_engine(settings)
-        self.service = ChatService(self.engine)
+        admission = build_admission(settings)
+        self.service = ChatService(self.engine, admission, settings.max_messages)
         self._loop = asyncio.new_event_loop()
         # A daemon, and the thread that starts the engine: the kernel ends the engine when this
         # thread ends, so it must live as long as the process.

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 
-from app.engines.lifecycle import Phase, Status, warm_up
+from app.engines.lifecycle import warm_up
 from app.engines.openai_http import OpenAIEngine
+from app.engines.phases import Phase
 from app.errors import ChatServerError
 
 log = logging.getLogger(__name__)
@@ -16,20 +17,22 @@ _CHECK_INTERVAL = 10.0
 class AttachedEngine(OpenAIEngine):
     """A running OpenAI-compatible server."""
 
+    restarts = 0
     _watching: asyncio.Task[None] | None = None
-    status = Status(Phase.LOADING, "not asked yet")
 
     async def start(self) -> None:
         """Begin to look for the server."""
+        self._lifecycle.enter(Phase.LOADING, "not asked yet")
         self._watching = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
         """Close the connections; the server itself is left alone."""
-        self.status = Status(Phase.STOPPING, "shutting down")
+        self.drain()
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait({self._watching})
         await self.close()
+        self._lifecycle.enter(Phase.STOPPED, "shut down")
 
     async def failure(self) -> str:
         """Never comes: a server that is gone may come back."""
@@ -40,14 +43,20 @@ class AttachedEngine(OpenAIEngine):
         while True:
             try:
                 await self.discover()
-                if self.status.phase is not Phase.READY:
-                    self.status = Status(Phase.WARMING, "generating the first tokens")
+                if self._lifecycle.phase is not Phase.READY:
+                    self._lifecycle.enter(Phase.WARMING, "generating the first tokens")
                     await warm_up(self)
-                    self.status = Status(Phase.READY, f"serving {', '.join(self.info.models)}")
                     log.info("attached to %s: %s", self.url, self.info)
+                    self._lifecycle.enter(Phase.READY, f"serving {', '.join(self.info.models)}")
             except ChatServerError as error:
-                if self.status.phase is not Phase.LOADING:
-                    log.warning("%s: %s", self.url, error.message)
-                    self.status = Status(Phase.LOADING, f"{self.url}: {error.message}")
-            ready = self.status.phase is Phase.READY
+                self._lost(error)
+            ready = self._lifecycle.phase is Phase.READY
             await asyncio.sleep(_CHECK_INTERVAL if ready else _RETRY_INTERVAL)
+
+    def _lost(self, error: ChatServerError) -> None:
+        """It does not answer: said once, as long as it has been."""
+        was = self._lifecycle.phase
+        if was is Phase.READY:
+            self._lifecycle.enter(Phase.DEGRADED, f"{self.url}: {error.message}")
+        elif was is Phase.WARMING:
+            self._lifecycle.enter(Phase.LOADING, f"{self.url}: {error.message}")

@@ -10,10 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 _GUARD = Path(__file__).with_name("guarded_launch.py")
 _TAIL_LINES = 30
 _MAX_LINE = 2000
 _LAST_LINES_WITHIN = 0.5
+_GONE_WITHIN = 30.0
+_GONE_POLL = 0.1
 
 
 class ChildProcess:
@@ -92,9 +96,18 @@ class ChildProcess:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
+        await self._until_group_is_gone()
         await asyncio.wait({self._pump}, timeout=1)
         self._pump.cancel()
         self._pipe.close()
+
+    async def _until_group_is_gone(self) -> None:
+        """A dead process holds its GPU's memory until the driver has cleaned up after it."""
+        for _ in range(int(_GONE_WITHIN / _GONE_POLL)):
+            if not _has_living_members(self._process.pid):
+                return
+            await asyncio.sleep(_GONE_POLL)
+        self._log.warning("some of its processes can't be killed")
 
     async def _pump_log(self, output: asyncio.StreamReader) -> None:
         rest = b""
@@ -116,6 +129,15 @@ class ChildProcess:
 def guarded(argv: list[str]) -> list[str]:
     """The same program, but one that dies when this process does."""
     return [sys.executable, str(_GUARD), str(os.getpid()), *argv]
+
+
+def _has_living_members(group: int) -> bool:
+    """Whether a process group has a member that is more than an entry waiting to be reaped."""
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from app.engines.openai_wire import http_error
-from app.errors import DeadlineExceeded, EngineFailed, EngineUnavailable
+from app.errors import DeadlineExceeded, EngineFailed, EngineUnavailable, engine_lost
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +41,13 @@ class HTTPClient:
         self._request_timeout = request_timeout
         self._idle_timeout = idle_timeout
         self._opened: aiohttp.ClientSession | None = None
+        self._hung_up: str | None = None
 
     @property
     def _session(self) -> aiohttp.ClientSession:
         """The connection pool, opened on first use inside the running event loop."""
+        if self._hung_up is not None:
+            raise EngineUnavailable(self._hung_up, retry_after=1)
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
                 headers=self._headers,
@@ -62,6 +65,11 @@ class HTTPClient:
             await self._opened.close()
             self._opened = None
 
+    async def hang_up(self, reason: str) -> None:
+        """End every open request with this reason, and refuse new ones with it."""
+        self._hung_up = reason
+        await self.close()
+
     async def get_json(self, path: str, *, within: float) -> dict[str, Any]:
         """GET a JSON object, in at most ``within`` seconds.
 
@@ -69,7 +77,7 @@ class HTTPClient:
             EngineFailed: a status other than 200, or no JSON object.
         """
         limits = aiohttp.ClientTimeout(total=within)
-        with _errors_of_transport():
+        with self._errors_of_transport():
             async with self._session.get(self.url + path, timeout=limits) as answer:
                 body = await answer.read()
                 if answer.status != 200:
@@ -82,7 +90,7 @@ class HTTPClient:
     async def post_json(self, path: str, body: dict[str, object], *, within: float) -> None:
         """POST a JSON object and care for nothing but that it arrived."""
         limits = aiohttp.ClientTimeout(total=within)
-        with _errors_of_transport():
+        with self._errors_of_transport():
             async with self._session.post(self.url + path, json=body, timeout=limits) as answer:
                 await answer.read()
 
@@ -102,7 +110,7 @@ class HTTPClient:
             connect=_CONNECT_TIMEOUT,
             sock_read=silence if stream else None,
         )
-        with _errors_of_transport():
+        with self._errors_of_transport():
             async with await self._send(method, path, body, limits) as answer:
                 if answer.status != 200:
                     refusal = await answer.read()
@@ -150,6 +158,23 @@ class HTTPClient:
                 raise
             return await send()
 
+    @contextlib.contextmanager
+    def _errors_of_transport(self) -> Iterator[None]:
+        """Errors of aiohttp as ours. Their texts are often empty, so the log gets the class."""
+        try:
+            yield
+        except aiohttp.SocketTimeoutError as error:
+            raise DeadlineExceeded("The engine was silent for too long.") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as error:
+            raise EngineUnavailable("The engine can't be reached.", retry_after=5) from error
+        except aiohttp.ClientError as error:
+            if self._hung_up is not None:
+                raise EngineUnavailable(self._hung_up, retry_after=1) from error
+            log.warning("connection to the engine broke: %s", type(error).__name__)
+            raise engine_lost() from error
+        except TimeoutError as error:
+            raise DeadlineExceeded("The answer took longer than allowed.") from error
+
 
 @dataclass
 class _Connection:
@@ -166,21 +191,3 @@ def _note_reuse() -> aiohttp.TraceConfig:
     trace = aiohttp.TraceConfig()
     trace.on_connection_reuseconn.append(note)
     return trace
-
-
-@contextlib.contextmanager
-def _errors_of_transport() -> Iterator[None]:
-    """Errors of aiohttp as ours. Their texts are often empty, so the log gets the class."""
-    try:
-        yield
-    except aiohttp.SocketTimeoutError as error:
-        raise DeadlineExceeded("The engine was silent for too long.") from error
-    except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as error:
-        raise EngineUnavailable("The engine can't be reached.", retry_after=5) from error
-    except aiohttp.ClientError as error:
-        log.warning("connection to the engine broke: %s", type(error).__name__)
-        raise EngineUnavailable(
-            "The engine went away before the answer was complete.", retry_after=5
-        ) from error
-    except TimeoutError as error:
-        raise DeadlineExceeded("The answer took longer than allowed.") from error

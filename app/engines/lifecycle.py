@@ -1,48 +1,16 @@
-"""The life of an engine as others see it: its phase, and the warm-up that makes it ready."""
+"""An engine with a life: what the server asks of it, and the warm-up that makes it ready."""
 
 import logging
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
 from app.engines.base import Engine, JSONObject
 from app.engines.openai_http import OpenAIEngine
+from app.engines.phases import Status
 from app.errors import EngineFailed, InvalidRequest
 
 log = logging.getLogger(__name__)
-
-
-class Phase(StrEnum):
-    """Where an engine is in its life."""
-
-    STARTING = "starting"
-    """Finding the model, or downloading or converting it."""
-    LOADING = "loading"
-    """The process runs and reads its weights, or the server we attach to does not answer yet."""
-    WARMING = "warming"
-    """It answers, and works on our first requests."""
-    READY = "ready"
-    STOPPING = "stopping"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Status:
-    """A phase, why it is what it is, and since when."""
-
-    phase: Phase
-    reason: str
-    since: float = field(default_factory=time.monotonic)
-    log_tail: tuple[str, ...] = ()
-
-    def as_dict(self) -> JSONObject:
-        """The body of ``/health/ready``."""
-        seconds = round(time.monotonic() - self.since, 1)
-        shown: JSONObject = {"phase": self.phase, "reason": self.reason, "seconds": seconds}
-        return shown | ({"log": list(self.log_tail)} if self.log_tail else {})
 
 
 class ManagedEngine(Engine, Protocol):
@@ -52,8 +20,18 @@ class ManagedEngine(Engine, Protocol):
     def status(self) -> Status:
         """Where it is now."""
 
+    @property
+    def restarts(self) -> int:
+        """How often it was lost and started again."""
+
     async def start(self) -> None:
         """Begin to bring it up; returns at once."""
+
+    def drain(self) -> None:
+        """Begin to shut down: it is no longer ready, and goes on answering."""
+
+    async def hang_up(self) -> None:
+        """End all requests that are open, with an error that says why."""
 
     async def stop(self) -> None:
         """End it and whatever it started."""

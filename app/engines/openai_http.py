@@ -12,13 +12,14 @@ import aiohttp
 from app.engines.base import EngineInfo, JSONObject
 from app.engines.http_client import HTTPClient
 from app.engines.openai_wire import completion_events
+from app.engines.phases import Lifecycle, Phase, Status
 from app.errors import (
     ChatServerError,
     DeadlineExceeded,
     EngineFailed,
     EngineUnavailable,
 )
-from app.events import Event
+from app.events import Event, Finished
 from app.sse import DONE, SSEDecoder
 
 log = logging.getLogger(__name__)
@@ -53,19 +54,55 @@ class OpenAIEngine:
         )
         self._info: EngineInfo | None = None
         self._aborts: set[asyncio.Task[None]] = set()
+        self._life_path = "/v1/models"
+        self._lifecycle = Lifecycle()
+
+    @property
+    def status(self) -> Status:
+        """Where the engine is now."""
+        return self._lifecycle.status
+
+    def drain(self) -> None:
+        """No longer be ready, and go on answering."""
+        if not self._lifecycle.ending:
+            self._lifecycle.enter(Phase.DRAINING, "finishing the open requests")
 
     @property
     def info(self) -> EngineInfo:
         """What the engine is, as found by :meth:`discover`."""
         if self._info is None:
-            raise EngineUnavailable("The engine is not up yet.", retry_after=5)
+            raise EngineUnavailable(
+                "The engine is not up yet.", retry_after=self._seconds_until_ready()
+            )
         return self._info
+
+    def _seconds_until_ready(self) -> int:
+        """When callers shall come back while it is not up."""
+        return 5
 
     async def close(self) -> None:
         """Wait for aborts that are on their way and close the connections."""
         if self._aborts:
             await asyncio.wait(self._aborts, timeout=_ABORT_TIMEOUT)
         await self._http.close()
+
+    def move_to(self, url: str) -> None:
+        """From now on, ask the server at another base URL."""
+        self.url = self._http.url = url
+
+    async def hang_up(self) -> None:
+        """End all requests that are open, and refuse new ones: the server is shutting down."""
+        await self._http.hang_up("The server is shutting down; send the request again.")
+
+    async def ask_for_life(self, within: float) -> None:
+        """Put a question that only a working engine answers.
+
+        Raises:
+            DeadlineExceeded: no answer ``within`` so many seconds.
+            EngineUnavailable: it can't be reached.
+            EngineFailed: it refused, which an engine that is alive may do.
+        """
+        await self._http.get_json(self._life_path, within=within)
 
     async def discover(self) -> EngineInfo:
         """Ask the server what it is and serves.
@@ -93,6 +130,7 @@ class OpenAIEngine:
             except EngineFailed:
                 continue
             if "version" in server:
+                self._life_path = path
                 return EngineInfo(
                     kind="sglang",
                     models=names,
@@ -106,7 +144,10 @@ class OpenAIEngine:
     async def complete(self, body: JSONObject) -> list[Event]:
         """All events of a plain answer."""
         async with self.request("POST", _CHAT, json.dumps(body).encode()) as answer:
-            return completion_events(await answer.read())
+            events = completion_events(await answer.read())
+        if not any(isinstance(event, Finished) for event in events):
+            raise EngineFailed("The engine's answer has no choice that is complete.")
+        return events
 
     async def stream(self, body: JSONObject) -> AsyncGenerator[list[Event], None]:
         """Events of a streamed answer, in batches as they came in."""

@@ -6,12 +6,16 @@ whose first event is an error under status 200), and an error event when a strea
 """
 
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from app.engines.openai_http import OpenAIEngine
 from app.engines.openai_wire import error_in_event
-from app.errors import EngineFailed
+from app.errors import engine_lost
 from app.sse import DONE, SSEDecoder
+
+Place = AbstractAsyncContextManager[None]
+"""A place at the engine (``Admission.slot``), which is held while the engine is asked."""
 
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
@@ -24,31 +28,33 @@ class Relayed:
     body: bytes
 
 
-async def relay(engine: OpenAIEngine, method: str, path: str, body: bytes) -> Relayed:
+async def relay(engine: OpenAIEngine, method: str, path: str, body: bytes, place: Place) -> Relayed:
     """Ask the engine and take the whole answer.
 
     Raises:
-        ChatServerError: any status other than 200.
+        ChatServerError: no place, or any status other than 200.
     """
-    async with engine.request(method, path, body) as answer:
+    async with place, engine.request(method, path, body) as answer:
         content = await answer.read()
         return Relayed(answer.headers.get("Content-Type", "application/json"), content)
 
 
-async def relay_stream(engine: OpenAIEngine, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
+async def relay_stream(
+    engine: OpenAIEngine, path: str, body: bytes, place: Place
+) -> AsyncGenerator[bytes, None]:
     """The engine's stream as it comes, event by whole event.
 
     Between events, and only there, others may write something of their own: a blank line that
     keeps the connection alive, or an error when the stream breaks off.
 
     Raises:
-        ChatServerError: before the first piece, whatever the engine refused; after it, that
+        ChatServerError: before the first piece, no place or what the engine refused; after it, that
             the stream broke off.
     """
     decoder = SSEDecoder()
     held = b""
     started = ended = False
-    async with engine.request("POST", path, body, stream=True) as answer:
+    async with place, engine.request("POST", path, body, stream=True) as answer:
         async for chunk in engine.chunks(answer):
             events = decoder.feed(chunk)
             ended = ended or DONE in events
@@ -62,7 +68,7 @@ async def relay_stream(engine: OpenAIEngine, path: str, body: bytes) -> AsyncGen
             yield held[:whole]
             held = held[whole:]
     if not ended:
-        raise EngineFailed("The engine's answer broke off before its end.")
+        raise engine_lost()
     if held:
         yield held
 

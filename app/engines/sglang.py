@@ -1,182 +1,194 @@
-"""SGLang as our own child process: model found, process started, watched and ended."""
+"""SGLang as our own child process: started, watched, started again when lost, and ended."""
 
 import asyncio
-import json
 import logging
+import math
+import re
 import socket
-from pathlib import Path
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from app.engines.child import ChildProcess, guarded
-from app.engines.host import gather
-from app.engines.host_decisions import Decisions, decide, graphs_are_on
-from app.engines.lifecycle import Phase, Status, warm_up
-from app.engines.model_traits import choose_parsers
+from app.engines.child import ChildProcess
+from app.engines.lifecycle import warm_up
 from app.engines.openai_http import OpenAIEngine
-from app.engines.sglang_flags import Release, launch_argv, launch_environment
+from app.engines.phases import Phase, Status
+from app.engines.restarts import Restarts
+from app.engines.sglang_start import start_sglang
+from app.engines.watchdog import Watchdog
 from app.errors import ChatServerError, EngineFailed
-from app.settings import Settings, environment_of, has_nvidia_driver
+from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_PREPARE = Path(__file__).resolve().parent.parent / "models" / "prepare.py"
 _POLL_INTERVAL = 0.5
-_VERSION_CODE = "import importlib.metadata as m; print(m.version('sglang'))"
+_SHARDS = re.compile(r"shards:.*?\b(\d+/\d+)\b")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Why an engine is not there any more."""
+
+    reason: str
+    by_itself: bool = True
+    """It came without a cause that a second start would meet again."""
+    responsive: bool = True
+    """Whether the process may still react to SIGTERM."""
 
 
 class SGLangEngine(OpenAIEngine):
-    """One SGLang server on the loopback interface, for one model."""
+    """One SGLang server on the loopback interface, for one model.
+
+    An engine that is lost is started again, ``engine_max_restarts`` times in a row. One that was
+    never ready is so only when it was ended from outside, by a signal: what it says itself, a
+    wrong argument or too little memory, it would say again.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        port = settings.engine_port or free_port()
+        self._port = settings.engine_port or free_port()
         super().__init__(
-            f"http://127.0.0.1:{port}",
+            f"http://127.0.0.1:{self._port}",
             request_timeout=settings.request_timeout,
             idle_timeout=settings.idle_timeout,
         )
         self._settings = settings
-        self._port = port
+        self._restarts = Restarts(settings.engine_max_restarts)
         self._child: ChildProcess | None = None
         self._running: asyncio.Task[None] | None = None
         self._failed = asyncio.Event()
-        self._status = Status(Phase.STARTING, "not started yet")
+        self._was_ready = False
+        self._began = time.monotonic()
+        self._needed: float | None = None
 
     @property
     def status(self) -> Status:
         """Where the engine is, with its last log lines until it is ready."""
-        if self._child is None or self._status.phase is Phase.READY:
-            return self._status
-        now = self._status
-        return Status(now.phase, now.reason, now.since, self._child.tail[-5:])
+        now = self._lifecycle.status
+        if self._child is None or now.phase is Phase.READY:
+            return now
+        shards = [found for line in self._child.tail for found in _SHARDS.findall(line)]
+        progress = shards[-1] if shards and now.phase is Phase.LOADING else None
+        return replace(now, log_tail=self._child.tail[-5:], progress=progress)
+
+    @property
+    def restarts(self) -> int:
+        """How often it was lost and started again."""
+        return self._restarts.total
 
     async def start(self) -> None:
         """Begin to bring the engine up."""
         self._running = asyncio.create_task(self._run())
 
     async def failure(self) -> str:
-        """Wait until the engine has ended, or could not start, and say why."""
+        """Wait until the engine is given up, and say why."""
         await self._failed.wait()
-        return self._status.reason
+        return self._lifecycle.status.reason
 
     async def stop(self) -> None:
         """End the engine's whole process group."""
-        if self._status.phase is not Phase.FAILED:
-            self._enter(Phase.STOPPING, "shutting down")
+        self.drain()
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait({self._running})
         if self._child is not None:
             await self._child.stop(self._settings.engine_stop_timeout)
         await self.close()
-
-    def _enter(self, phase: Phase, reason: str) -> None:
-        self._status = Status(phase, reason)
-        log.info("engine %s: %s", phase, reason)
+        if self._lifecycle.phase is not Phase.FAILED:  # which tells more
+            self._lifecycle.enter(Phase.STOPPED, "shut down")
 
     async def _run(self) -> None:
+        while True:
+            loss = await self._run_once()
+            self._info = None
+            pause = self._pause_after(loss)
+            if pause is None:
+                self._lifecycle.enter(Phase.FAILED, loss.reason)
+            else:
+                words = f"{loss.reason}; starting it again in {pause:.0f} s"
+                self._lifecycle.enter(Phase.STARTING, words)
+            if self._child is not None:
+                grace = self._settings.engine_stop_timeout if loss.responsive else 0
+                await self._child.stop(grace)
+            if pause is None:
+                self._failed.set()
+                return
+            await asyncio.sleep(pause)
+
+    def _pause_after(self, loss: Loss) -> float | None:
+        """Seconds until the next start; None to give up."""
+        if self._lifecycle.ending or not (self._was_ready or loss.by_itself):
+            return None
+        return self._restarts.next_pause()
+
+    async def _run_once(self) -> Loss:
+        """Bring the engine up and watch it until it is lost."""
         try:
             async with asyncio.timeout(self._settings.engine_start_timeout):
                 child = await self._bring_up()
+        except _EndedWhileLoading as error:
+            return Loss(error.message, by_itself=error.by_signal)
         except ChatServerError as error:
-            reason = error.message
+            return Loss(error.message, by_itself=False)
         except TimeoutError:
-            reason = "not ready within ENGINE_START_TIMEOUT"
+            return Loss("not ready within ENGINE_START_TIMEOUT", by_itself=False)
         except Exception:
             log.exception("the engine could not be started")
-            reason = "could not be started; see the log"
-        else:
-            reason = f"the engine ended with {_describe_exit(await child.wait())}"
-        self._info = None
-        self._enter(Phase.FAILED, reason)
-        self._failed.set()
+            return Loss("could not be started; see the log", by_itself=False)
+        return await self._watch(child)
 
     async def _bring_up(self) -> ChildProcess:
-        settings = self._settings
-        python = settings.find_engine_python()
-        self._enter(Phase.STARTING, f"looking for {settings.model}")
-        release = await _installed_release(python)
-        model_path, model_name = await self._prepare_model(python)
-        device = settings.resolve_device()
-        if device == "cuda" and not has_nvidia_driver():
-            raise EngineFailed(
-                "ENGINE_DEVICE is cuda, but no NVIDIA driver is to be seen: install it, give the "
-                "container the GPU (NVIDIA container toolkit), or set ENGINE_DEVICE=cpu"
-            )
-        environment = launch_environment(environment_of(), python=python, device=device)
-        host = Decisions()
-        if device == "cuda":
-            host = await self._look_at_host(python, environment, release)
-            environment |= host.environment
-        parsers = choose_parsers(
-            model_path,
-            is_new=release.is_new,
-            tool_call=settings.tool_call_parser,
-            reasoning=settings.reasoning_parser,
-        )
-        argv = launch_argv(
-            settings,
-            python=python,
-            release=release,
-            model_path=model_path,
-            model_name=model_name,
-            port=self._port,
-            device=device,
-            parsers=parsers,
-            host_flags=host.flags,
-        )
-        self._enter(Phase.LOADING, f"{model_name} on {device}, SGLang {release.version}, {parsers}")
-        child = self._child = await ChildProcess.start(argv, environment, "engine")
+        self._began = time.monotonic()
+        self._choose_port()
+        child, model_name = await start_sglang(self._settings, self._port, self._lifecycle.enter)
+        self._child = child
         await self._until_it_answers(child)
-        self._enter(Phase.WARMING, "generating the first tokens")
+        self._lifecycle.enter(Phase.WARMING, "generating the first tokens")
         await warm_up(self)
-        self._enter(Phase.READY, f"serving {model_name}")
+        self._was_ready = True
+        self._restarts.ready()
+        self._needed = time.monotonic() - self._began
+        self._lifecycle.enter(Phase.READY, f"serving {model_name}")
         return child
 
-    async def _look_at_host(
-        self, python: Path, environment: dict[str, str], release: Release
-    ) -> Decisions:
-        """What the machine's GPUs and tools ask for.
+    def _choose_port(self) -> None:
+        if is_free(self._port):
+            return
+        if self._settings.engine_port:
+            raise EngineFailed(
+                f"ENGINE_PORT={self._port} is taken; choose another one, or 0 for any that is free"
+            )
+        self._port = free_port()
+        self.move_to(f"http://127.0.0.1:{self._port}")
 
-        Raises:
-            EngineFailed: the engine can't run here.
-        """
-        facts = await gather(python, environment)
-        if facts is None:
-            return Decisions()
-        try:
-            decisions = decide(facts, release, self._settings)
-        except EngineFailed:
-            log.info("host: %s", facts)
-            raise
-        graphs = "on" if graphs_are_on(self._settings.engine_argv) else "off (ENGINE_ARGS)"
-        log.info("host: %s; decided: %s; CUDA graphs %s", facts, decisions, graphs)
-        for finding in decisions.findings:
-            log.warning("host: %s", finding)
-        return decisions
+    def _seconds_until_ready(self) -> int:
+        """Judged by how long it took the last time."""
+        if self._needed is None:
+            return super()._seconds_until_ready()
+        return max(1, math.ceil(self._began + self._needed - time.monotonic()))
 
-    async def _prepare_model(self, python: Path) -> tuple[Path, str]:
-        settings = self._settings
-        argv = [str(python), str(_PREPARE)]
-        argv += ["--model", settings.model, "--cache", str(settings.model_cache)]
-        process = await asyncio.create_subprocess_exec(
-            *guarded(argv),
-            stdout=asyncio.subprocess.PIPE,
-            # Its progress is for the terminal, and its last line says what went wrong.
-            stderr=None,
-            env=environment_of(),
-            # Ctrl-C reaches us alone here too, or it would look like a model that can't be had.
-            start_new_session=True,
+    async def _watch(self, child: ChildProcess) -> Loss:
+        serving = self._lifecycle.status.reason
+        watchdog = Watchdog(
+            child.pid,
+            self.ask_for_life,
+            patience=self._settings.engine_hang_timeout,
+            on_silence=lambda words: self._lifecycle.enter(Phase.DEGRADED, words),
+            on_answer=lambda: self._lifecycle.enter(Phase.READY, serving),
         )
+        ended = asyncio.ensure_future(child.wait())
+        lost = asyncio.ensure_future(watchdog.until_lost())
         try:
-            output, _ = await process.communicate()
-        except asyncio.CancelledError:
-            process.terminate()
-            await process.wait()
-            raise
-        if process.returncode != 0:
-            raise EngineFailed(f"the model {settings.model} can't be had; see the lines above")
-        found = json.loads(output.decode().strip().rsplit("\n", 1)[-1])
-        name = settings.served_model_name or found["served_model_name"]
-        return Path(found["path"]), str(name)
+            await asyncio.wait({ended, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if lost.done():
+                # Its end is the better reason, if it comes of itself right after its worker's.
+                await asyncio.wait({ended}, timeout=0.1)
+            if ended.done():
+                return Loss(f"the engine ended with {_describe_exit(ended.result())}")
+            return Loss(lost.result(), responsive=False)
+        finally:
+            for task in (ended, lost):
+                task.cancel()
+            await asyncio.wait({ended, lost})
 
     async def _until_it_answers(self, child: ChildProcess) -> None:
         """Wait for the HTTP server, but no longer than the process lives.
@@ -196,26 +208,15 @@ class SGLangEngine(OpenAIEngine):
                     return
         finally:
             ended.cancel()
-        raise EngineFailed(f"the engine ended with {_describe_exit(ended.result())} while loading")
+        raise _EndedWhileLoading(ended.result())
 
 
-async def _installed_release(python: Path) -> Release:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(str(python), "-c", _VERSION_CODE),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=environment_of(),
-        )
-    except OSError as error:
-        raise EngineFailed(f"ENGINE_PYTHON can't be run: {error.strerror}") from error
-    output, _ = await process.communicate()
-    if process.returncode != 0:
-        raise EngineFailed(
-            f"SGLang is not installed for {python}: run `make .venv-engine`, or set ENGINE_PYTHON "
-            "or ENGINE_URL"
-        )
-    return Release(output.decode().strip())
+class _EndedWhileLoading(EngineFailed):
+    """The process did not live until it answered."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the engine ended with {_describe_exit(status)} while loading")
+        self.by_signal = status < 0
 
 
 def free_port() -> int:
@@ -224,6 +225,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def is_free(port: int) -> bool:
+    """Whether a server can be started on a loopback port."""
+    with socket.socket() as probe:
+        # As servers do: connections of the one before may still be closing.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return True
+    return False
 
 
 def _describe_exit(status: int) -> str:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import getpass
 import json
-import logging
 import os
 import tempfile
 from collections.abc import AsyncGenerator
@@ -21,23 +20,21 @@ from filelock import FileLock, Timeout
 
 from app.engines.attached import AttachedEngine
 from app.engines.base import EngineInfo, JSONObject
-from app.engines.lifecycle import Phase, Status
+from app.engines.phases import Phase, Status
 from app.engines.sglang import SGLangEngine
 from app.errors import EngineUnavailable
 from app.events import Event
 from app.settings import Settings
 
-log = logging.getLogger(__name__)
-
 _POLL_INTERVAL = 0.5
-_FIRST_RETRY = 1.0
-_MAX_STARTS = 3
 # Settings of the gateway, with which the same engine may be shared.
 _NOT_THE_ENGINES = frozenset(
     {
         "host", "port", "api_key", "invocations", "log_level", "max_body_bytes", "request_timeout",
         "idle_timeout", "keep_alive_interval", "shutdown_grace", "engine_start_timeout",
-        "engine_stop_timeout", "engine_api_key", "engine_url",
+        "engine_stop_timeout", "engine_max_restarts", "engine_hang_timeout", "engine_api_key",
+        "engine_url", "max_messages", "max_concurrent_requests", "max_queued_requests",
+        "queue_timeout", "max_requests_per_key", "receive_timeout", "slow_client_timeout",
     }
 )  # fmt: skip
 
@@ -96,8 +93,23 @@ class SharedEngine:
         """Begin to start the engine, or to look for it."""
         self._running = asyncio.create_task(self._run())
 
+    @property
+    def restarts(self) -> int:
+        """How often this process has started the engine again."""
+        return self._engine.restarts if self._engine is not None else 0
+
+    def drain(self) -> None:
+        """Begin to shut down."""
+        if self._engine is not None:
+            self._engine.drain()
+
+    async def hang_up(self) -> None:
+        """End the open requests of this process."""
+        if self._engine is not None:
+            await self._engine.hang_up()
+
     async def failure(self) -> str:
-        """Wait until the engine could not be started several times, and say why."""
+        """Wait until the engine is given up, and say why."""
         await self._failed.wait()
         return self._status.reason
 
@@ -108,23 +120,15 @@ class SharedEngine:
             await asyncio.wait({self._running})
 
     async def _run(self) -> None:
-        starts = 0
-        while True:
-            if not self._take_lock():
-                await self._use_others_engine()
-                continue
-            try:
-                starts += 1
-                reason = await self._own_engine()
-            finally:
-                self._address.unlink(missing_ok=True)
-                self._lock.release()
-            if starts >= _MAX_STARTS:
-                self._status = Status(Phase.FAILED, reason)
-                self._failed.set()
-                return
-            log.warning("engine lost (%s); starting it again", reason)
-            await asyncio.sleep(_FIRST_RETRY * 2**starts)
+        while not self._take_lock():
+            await self._use_others_engine()
+        try:
+            reason = await self._own_engine()
+        finally:
+            self._address.unlink(missing_ok=True)
+            self._lock.release()
+        self._status = Status(Phase.FAILED, reason)
+        self._failed.set()
 
     def _take_lock(self) -> bool:
         try:
@@ -134,14 +138,19 @@ class SharedEngine:
         return True
 
     async def _own_engine(self) -> str:
-        """Run the engine until it fails; return why."""
+        """Run the engine until it is given up; return why."""
         engine = SGLangEngine(self._settings)
         async with self._using(engine):
-            state = {"url": engine.url, "pid": os.getpid()}
-            scratch = self._address.with_suffix(".new")
-            scratch.write_text(json.dumps(state), encoding="utf-8")
-            scratch.replace(self._address)
-            return await engine.failure()
+            failure = asyncio.ensure_future(engine.failure())
+            try:
+                while not failure.done():
+                    # It may move: somebody else may have its port when it is started again.
+                    if self._read_address() != engine.url:
+                        self._write_address(engine.url)
+                    await asyncio.wait({failure}, timeout=_POLL_INTERVAL)
+                return failure.result()
+            finally:
+                failure.cancel()
 
     async def _use_others_engine(self) -> None:
         """Use the engine of the lock's holder until the lock is free or the address changes."""
@@ -172,6 +181,11 @@ class SharedEngine:
         finally:
             self._engine, self._status = None, engine.status
             await engine.stop()
+
+    def _write_address(self, url: str) -> None:
+        scratch = self._address.with_suffix(".new")
+        scratch.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
+        scratch.replace(self._address)
 
     def _read_address(self) -> str | None:
         try:

@@ -17,6 +17,7 @@ from app.gateway.auth import BearerAuth
 from app.gateway.documentation import document
 from app.gateway.request_log import RequestLog
 from app.gateway.responses import ErrorForm, error_body_for, error_response, openai_everywhere
+from app.runtime import build_admission
 from app.service import ChatService
 from app.settings import Settings
 
@@ -39,16 +40,18 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
         lifespan=lifespan,
         redoc_url=None,
     )
+    admission = build_admission(settings)
     error_form: ErrorForm = error_body_for
     if settings.invocations == "chat-agent":
-        app.include_router(invocations.router(settings, ChatService(engine)))
+        service = ChatService(engine, admission, settings.max_messages)
+        app.include_router(invocations.router(settings, service))
         document(app)
     else:
         error_form = openai_everywhere
     if isinstance(engine, OpenAIEngine):
-        app.include_router(openai_relay.router(settings, engine))
+        app.include_router(openai_relay.router(settings, engine, admission))
     app.include_router(health.router(engine, show_log=settings.api_key is None))
-    counts = metrics.Metrics(engine)
+    counts = metrics.Metrics(engine, admission)
     app.include_router(metrics.router(counts))
     _word_errors(app, error_form)
     if settings.api_key is not None:

@@ -8,7 +8,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import Unauthenticated
 from app.gateway.responses import ErrorForm, error_body_for, error_response
 
+_CALLER = "caller"
 OPEN_ROUTES = frozenset({"/ping", "/health", "/health/live", "/health/ready"})
+
+
+def caller_of(scope: Scope) -> str | None:
+    """Whose key the request came with, as a hash of it; None where no key is asked for."""
+    caller: str | None = scope.get("state", {}).get(_CALLER)
+    return caller
 
 
 class BearerAuth:
@@ -32,5 +39,8 @@ class BearerAuth:
             if name == b"authorization":
                 scheme, _, token = value.partition(b" ")
                 given = sha256(token.strip()).digest()
-                return scheme.lower() == b"bearer" and hmac.compare_digest(given, self._expected)
+                if scheme.lower() == b"bearer" and hmac.compare_digest(given, self._expected):
+                    scope.setdefault("state", {})[_CALLER] = given.hex()
+                    return True
+                return False
         return False

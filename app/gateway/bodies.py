@@ -1,5 +1,6 @@
 """Reading request bodies: size, content type and JSON, each with its own clear error."""
 
+import asyncio
 import re
 from email.message import Message
 from email.utils import collapse_rfc2231_value
@@ -11,6 +12,7 @@ from app.errors import (
     MalformedRequest,
     PayloadTooLarge,
     RequestCancelled,
+    RequestTimeout,
     UnsupportedMediaType,
 )
 
@@ -18,11 +20,12 @@ from app.errors import (
 MAX_DEPTH = 100
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body, given up as soon as it is larger than ``limit`` bytes.
+async def read_body(request: Request, limit: int, within: float) -> bytes:
+    """The body, given up when it is larger than ``limit`` bytes or takes ``within`` seconds.
 
     Raises:
         PayloadTooLarge: more bytes were announced or sent.
+        RequestTimeout: it took too long.
         RequestCancelled: the client left while it sent.
     """
     announced = request.headers.get("content-length", "")
@@ -31,11 +34,14 @@ async def read_body(request: Request, limit: int) -> bytes:
     parts = []
     size = 0
     try:
-        async for part in request.stream():
-            size += len(part)
-            if size > limit:
-                raise _too_large(limit)
-            parts.append(part)
+        async with asyncio.timeout(within):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+    except TimeoutError:
+        raise RequestTimeout(f"The body did not arrive within {within:g} s.") from None
     except ClientDisconnect:
         raise RequestCancelled("The client closed the request.") from None
     return b"".join(parts)

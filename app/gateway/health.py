@@ -4,7 +4,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from app import __version__
-from app.engines.lifecycle import ManagedEngine, Phase
+from app.engines.lifecycle import ManagedEngine
+from app.engines.phases import Phase
 from app.gateway.responses import ASCIIJSONResponse
 
 

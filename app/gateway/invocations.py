@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.gateway.auth import caller_of
 from app.gateway.bodies import parse_json, read_body, require_json
 from app.gateway.request_log import note
 from app.gateway.responses import (
@@ -32,27 +33,32 @@ def router(settings: Settings, service: ChatService) -> APIRouter:
     async def invocations(request: Request) -> Response:
         """A ChatAgentRequest in, a ChatAgentResponse out; events with ``"stream": true``."""
         require_json(request.headers.get("content-type"))
-        body, wrapped = unwrap(parse_json(await read_body(request, settings.max_body_bytes)))
+        content = await read_body(request, settings.max_body_bytes, settings.receive_timeout)
+        body, wrapped = unwrap(parse_json(content))
         chat = service.prepare(body)
         note(request.scope, chat)
+        caller = caller_of(request.scope)
         headers = {"X-Warning": "; ".join(chat.warnings)} if chat.warnings else {}
         if chat.stream:
             return EventStream(
-                _frames(service, chat),
+                _frames(service, chat, caller),
                 error_body=mlflow_error,
                 patience=settings.keep_alive_interval,
+                slow_after=settings.slow_client_timeout,
                 headers=headers,
             )
-        answer = await unless_disconnected(request, service.complete(chat))
-        content = response(answer, chat.answer_id)
-        return ASCIIJSONResponse({"predictions": content} if wrapped else content, headers=headers)
+        answer = await unless_disconnected(request, service.complete(chat, caller))
+        told = response(answer, chat.answer_id)
+        return ASCIIJSONResponse({"predictions": told} if wrapped else told, headers=headers)
 
     return routes
 
 
-async def _frames(service: ChatService, chat: Chat) -> AsyncGenerator[bytes, None]:
+async def _frames(
+    service: ChatService, chat: Chat, caller: str | None
+) -> AsyncGenerator[bytes, None]:
     encoder = ChunkEncoder(chat.answer_id)
-    async with aclosing(service.stream(chat)) as pieces:
+    async with aclosing(service.stream(chat, caller)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Text):
                 yield encoder.text(piece.text)

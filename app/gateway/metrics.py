@@ -1,16 +1,21 @@
 """``GET /metrics``: what the gateway counts, in the form of Prometheus."""
 
+from collections.abc import Iterator
 from functools import partial
 
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from app import __version__
-from app.engines.lifecycle import ManagedEngine, Phase
+from app.admission import Admission
+from app.engines.lifecycle import ManagedEngine
+from app.engines.phases import Phase
 
 # Refusals take milliseconds, long answers minutes.
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -27,9 +32,10 @@ class Metrics:
 
     Args:
         engine: whose phase is shown; asked at each scrape.
+        admission: whose counts are shown, as they are at each scrape.
     """
 
-    def __init__(self, engine: ManagedEngine) -> None:
+    def __init__(self, engine: ManagedEngine, admission: Admission) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
             "chat_server_requests_total",
@@ -54,6 +60,7 @@ class Metrics:
         )
         for phase in Phase:
             phases.labels(phase.value).set_function(partial(_is_in, engine, phase))
+        registry.register(_Counted(engine, admission))
         build = Info("chat_server_build", "What runs here.", registry=registry)
         build.info({"version": __version__})
 
@@ -82,6 +89,31 @@ class Metrics:
 
 def _is_in(engine: ManagedEngine, phase: Phase) -> float:
     return float(engine.status.phase is phase)
+
+
+class _Counted(Collector):
+    """What engine and admission count by themselves, read at each scrape."""
+
+    def __init__(self, engine: ManagedEngine, admission: Admission) -> None:
+        self._engine = engine
+        self._admission = admission
+
+    def collect(self) -> Iterator[Metric]:
+        places = self._admission
+        yield GaugeMetricFamily(
+            "chat_server_requests_running", "Requests in the engine.", places.running
+        )
+        yield GaugeMetricFamily(
+            "chat_server_requests_queued", "Requests that wait for their turn.", places.queued
+        )
+        yield CounterMetricFamily(
+            "chat_server_requests_rejected", "Requests refused for lack of room.", places.rejected
+        )
+        yield CounterMetricFamily(
+            "chat_server_engine_restarts",
+            "Times that a lost engine was started again.",
+            self._engine.restarts,
+        )
 
 
 def router(metrics: Metrics) -> APIRouter:

@@ -1,5 +1,6 @@
 """``/v1/*``: OpenAI's routes, which the engine speaks itself; ``/invocations`` too if so set."""
 
+from contextlib import nullcontext
 from urllib.parse import quote
 
 import msgspec
@@ -7,11 +8,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.admission import Admission
 from app.engines.openai_http import OpenAIEngine
 from app.engines.relay import relay, relay_stream
 from app.errors import InvalidRequest, MalformedRequest, NoSuchRoute, NotFound
+from app.gateway.auth import caller_of
 from app.gateway.bodies import parse_json, read_body, require_json
 from app.gateway.responses import EventStream, openai_error, unless_disconnected
+from app.schemas.chat_agent import require_few_messages
 from app.settings import Settings
 from app.sglang_guard import check_survivable
 from app.sglang_quirks import mend_openai_messages
@@ -19,10 +23,11 @@ from app.sglang_quirks import mend_openai_messages
 _GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rerank", "score")
 _READ = ("models", "models/{name:path}", "responses/{name}")
 _CHAT = "/v1/chat/completions"
+_RESPONSES = "/v1/responses"
 
 
-def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
-    """The routes, for one engine."""
+def router(settings: Settings, engine: OpenAIEngine, admission: Admission) -> APIRouter:
+    """The routes, for one engine and the places at it."""
     routes = APIRouter(tags=["OpenAI"])
 
     async def read(request: Request) -> Response:
@@ -32,18 +37,18 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
         # The HTTP client resolves dots, and would ask the engine's administrative routes.
         if not {".", ".."}.isdisjoint(path.split("/")):
             raise NoSuchRoute("No such path.")
-        found = await relay(engine, "GET", quote(path), b"")
+        found = await relay(engine, "GET", quote(path), b"", nullcontext())
         return Response(found.body, media_type=found.content_type)
 
     async def generate(request: Request) -> Response:
         """Relayed to the engine, streamed when the body says so."""
-        body, fields = await _read(request, settings.max_body_bytes)
+        body, fields = await _read(request, settings)
         _check_model(fields, engine.info.models)
         return await answer(request, request.scope["path"], body, fields)
 
     async def invocations(request: Request) -> Response:
         """A chat completion, of this server's model whatever name the body has, or none."""
-        body, fields = await _read(request, settings.max_body_bytes)
+        body, fields = await _read(request, settings)
         if not _is_served(fields.get("model"), engine.info.models):
             fields["model"] = engine.info.models[0]
             body = msgspec.json.encode(fields)
@@ -54,19 +59,23 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
     ) -> Response:
         if path.endswith("/completions"):
             check_survivable(fields, engine.info)
+        turns = "input" if path == _RESPONSES else "messages"
+        require_few_messages(fields.get(turns), settings.max_messages, turns)
         if path == _CHAT and mend_openai_messages(fields.get("messages"), engine.info):
             body = msgspec.json.encode(fields)
         stream = fields.get("stream") or False
         if not isinstance(stream, bool):
             raise InvalidRequest("'stream' must be true or false.", field="stream")
+        place = admission.slot(caller_of(request.scope))
         if stream:
             return EventStream(
-                relay_stream(engine, path, body),
+                relay_stream(engine, path, body, place),
                 error_body=openai_error,
                 patience=settings.keep_alive_interval,
+                slow_after=settings.slow_client_timeout,
                 done=b"",
             )
-        whole = await unless_disconnected(request, relay(engine, "POST", path, body))
+        whole = await unless_disconnected(request, relay(engine, "POST", path, body, place))
         return Response(whole.body, media_type=whole.content_type)
 
     for path in _READ:
@@ -79,9 +88,9 @@ def router(settings: Settings, engine: OpenAIEngine) -> APIRouter:
     return routes
 
 
-async def _read(request: Request, limit: int) -> tuple[bytes, dict[str, object]]:
+async def _read(request: Request, settings: Settings) -> tuple[bytes, dict[str, object]]:
     require_json(request.headers.get("content-type"))
-    body = await read_body(request, limit)
+    body = await read_body(request, settings.max_body_bytes, settings.receive_timeout)
     fields = parse_json(body)
     if not isinstance(fields, dict):
         raise MalformedRequest("The body must be a JSON object.")

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import ChatServerError, RequestCancelled, public_error
+from app.errors import ChatServerError, Overloaded, RequestCancelled, public_error
+from app.gateway.connection import abort_connection
 from app.schemas.chat_agent_answer import encode
 from app.sse import DONE_EVENT, KEEP_ALIVE, encode_event
 
@@ -69,6 +70,10 @@ def error_response(error: ChatServerError, body: ErrorBody) -> Response:
         headers["Retry-After"] = str(error.retry_after)
     if error.kind.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if error.kind.status == 408:
+        headers["Connection"] = "close"  # what is still to come is no new request
+    if isinstance(error, Overloaded) and error.reason is not None:
+        headers |= {"X-Overload-Reason": error.reason, "X-Queue-Depth": str(error.queued)}
     return ASCIIJSONResponse(body(error), status_code=error.kind.status, headers=headers)
 
 
@@ -102,6 +107,8 @@ class EventStream(Response):
         events: complete frames, but for the final ``[DONE]``.
         error_body: how an error is worded.
         patience: seconds of silence after which a blank line is sent.
+        slow_after: seconds that the client may leave what was written unread. uvicorn's and the
+            socket's buffers bound how much that is, and a full buffer stops the engine's stream.
     """
 
     def __init__(
@@ -110,12 +117,14 @@ class EventStream(Response):
         *,
         error_body: ErrorBody,
         patience: float,
+        slow_after: float = 60.0,
         headers: dict[str, str] | None = None,
         done: bytes = DONE_EVENT,
     ) -> None:
         self._events = events
         self._error_body = error_body
         self._patience = patience
+        self._slow_after = slow_after
         self._done = done
         # As Starlette's own StreamingResponse does: headers without a length, and no body.
         self.status_code = 200
@@ -126,19 +135,25 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
         gone = asyncio.ensure_future(_disconnected(receive))
-        sending = asyncio.ensure_future(self._send(scope, receive, send))
+        wire = _Wire(send, self._slow_after)
+        sending = asyncio.ensure_future(self._send(scope, receive, send, wire))
+        stuck = asyncio.ensure_future(wire.stuck.wait())
         try:
-            await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({gone, sending, stuck}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
+            elif stuck.done():
+                log.warning("cut off: the client read nothing for %g s", self._slow_after)
+                abort_connection(scope)
         except (OSError, _ConnectionBroke):
             pass  # the same as a client that left
         finally:
             await _cancel(gone)
+            await _cancel(stuck)
             await _cancel(sending)
             await self._events.aclose()
 
-    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send(self, scope: Scope, receive: Receive, send: Send, wire: "_Wire") -> None:
         first = asyncio.ensure_future(anext(self._events, b""))
         try:
             await asyncio.wait({first}, timeout=self._patience)
@@ -146,12 +161,11 @@ class EventStream(Response):
                 response = error_response(_logged(error), self._error_body)
                 await response(scope, receive, send)
                 return
-            await self._send_stream(first, send)
+            await self._send_stream(first, wire)
         finally:
             await _cancel(first)
 
-    async def _send_stream(self, first: asyncio.Future[bytes], send: Send) -> None:
-        wire = _Wire(send)
+    async def _send_stream(self, first: asyncio.Future[bytes], wire: "_Wire") -> None:
         await wire.start(self.raw_headers)
         keeping_alive = asyncio.ensure_future(wire.keep_alive(self._patience))
         end = self._done
@@ -175,35 +189,53 @@ class _ConnectionBroke(Exception):
 
 
 class _Wire:
-    """The body of one streamed answer, and when something was last written to it."""
+    """The body of one streamed answer: when it was last written to, and whether that is stuck."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, slow_after: float) -> None:
         self._asgi_send = send
+        self._slow_after = slow_after
         self._last_write = 0.0
+        self._writing = False
+        self.stuck = asyncio.Event()
 
     async def _send(self, message: Message) -> None:
+        self._last_write = asyncio.get_running_loop().time()
+        self._writing = True
         try:
             await self._asgi_send(message)
         except OSError as error:
             raise _ConnectionBroke from error
+        self._writing = False
 
     async def start(self, headers: list[tuple[bytes, bytes]]) -> None:
-        self._last_write = asyncio.get_running_loop().time()
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def write(self, data: bytes) -> None:
-        self._last_write = asyncio.get_running_loop().time()
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def keep_alive(self, interval: float) -> None:
+        """Fill silences, and see whether a write gets through at all.
+
+        One timer for the stream, none for each of its pieces.
+        """
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._last_write + interval - loop.time())
-            if loop.time() - self._last_write >= interval:
-                await self.write(KEEP_ALIVE)
+            due = self._last_write + (self._slow_after if self._writing else interval)
+            await asyncio.sleep(due - loop.time())
+            silent = loop.time() - self._last_write
+            if self._writing and silent >= self._slow_after:
+                self.stuck.set()
+                return
+            if not self._writing and silent >= interval:
+                try:
+                    async with asyncio.timeout(self._slow_after):
+                        await self.write(KEEP_ALIVE)
+                except TimeoutError:
+                    self.stuck.set()
+                    return
 
 
 def _logged(error: BaseException) -> ChatServerError:

@@ -19,7 +19,7 @@ What it repairs, each seen on a real engine (SGLang 0.4.6.post5 on a GPU, 0.5.23
 
 from dataclasses import dataclass, field
 
-from app.errors import EngineFailed
+from app.errors import EngineFailed, engine_lost
 from app.events import (
     Event,
     Finished,
@@ -141,10 +141,11 @@ class Assembler:
         """The last text, not yet released, and the whole answer.
 
         Raises:
-            EngineFailed: the engine stopped in the middle of the answer.
+            EngineUnavailable: the stream ended in the middle of the answer.
+            EngineFailed: the engine gave the request up.
         """
         if self._finish_reason is None:
-            raise EngineFailed("The engine's answer broke off before its end.")
+            raise engine_lost()
         if self._finish_reason == "abort":
             raise EngineFailed("The engine gave the request up before its end.")
         whole = self._calls[:-1] if self._cut_in_a_call() else self._calls

@@ -83,6 +83,19 @@ class ChatAgentRequest(BaseModel):
         return sorted(set(self.model_extra or {}) - {"databricks_options"})
 
 
+def require_few_messages(messages: object, limit: int, field: str = "messages") -> None:
+    """Refuse a list that is too long before anything looks into it.
+
+    Raises:
+        InvalidRequest: more than ``limit``.
+    """
+    if isinstance(messages, list) and len(messages) > limit:
+        raise InvalidRequest(
+            f"'{field}' has {len(messages)} entries; this server takes {limit} (MAX_MESSAGES).",
+            field=field,
+        )
+
+
 def require_messages(body: dict[str, object]) -> None:
     """Tell a body that is no chat request at all from one with a mistake, as MLflow does.
 

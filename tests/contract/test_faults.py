@@ -86,7 +86,7 @@ async def test_a_stream_without_its_end_is_an_error(
     engine.play(made_stream([made_chunk(content="Par")], done=False))
     outcome = await invoke(client, gateway, STREAM)
     assert outcome.content == "Par"
-    assert outcome.error["error_code"] == "INTERNAL_ERROR"
+    assert outcome.error["error_code"] == "TEMPORARILY_UNAVAILABLE"
 
 
 @module_loop

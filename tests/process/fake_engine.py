@@ -7,11 +7,15 @@ it then does is named by BEHAVIOUR, for the failure that it shows:
 ========================  =====================================================================
 works                     loads in no time and answers every chat with as many words as asked for
 exits-at-load             prints a reason and ends with status 3
+killed-at-load            is killed while it loads, as by the kernel when memory runs out, but for
+                          its third start, when it works
+has-worker                works, with a child that bears the name of SGLang's scheduler
 hangs-at-load             never answers
 no-model                  the model can't be had
 hangs-at-model            getting the model takes for ever
 ignores-sigterm           works, but SIGTERM does not end it
 outlived-by-child         works, with a child that is deaf to SIGTERM and that it does not end
+pours                     works, and answers a stream with a megabyte a word, as fast as it is read
 floods-log                prints a megabyte before it works, without a single line break at its end
 ========================  =====================================================================
 
@@ -41,10 +45,19 @@ time.sleep(3600)
 """
 
 
+WORKER = """
+import ctypes, time
+ctypes.CDLL(None).prctl(15, b"sglang::schedul", 0, 0, 0)  # PR_SET_NAME
+print("worker named", flush=True)
+time.sleep(3600)
+"""
+
+
 class Chat(BaseHTTPRequestHandler):
     """The few routes of SGLang that the server uses."""
 
     protocol_version = "HTTP/1.1"
+    word = "word "
 
     def do_GET(self) -> None:
         known = {
@@ -70,7 +83,7 @@ class Chat(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         for _ in range(words):
-            self._event({"choices": [{"delta": {"content": "word "}}]})
+            self._event({"choices": [{"delta": {"content": self.word}}]})
             time.sleep(SECONDS_PER_WORD)
         self._event({"choices": [{"delta": {}, "finish_reason": "length"}]})
         self.wfile.write(b"data: [DONE]\n\n")
@@ -106,6 +119,10 @@ def launch(behaviour: str) -> None:
     if behaviour == "exits-at-load":
         print("CUDA out of memory: tried to allocate 20 GiB", flush=True)
         sys.exit(3)
+    if behaviour == "killed-at-load" and starts_so_far() < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behaviour == "has-worker":
+        subprocess.Popen([sys.executable, "-c", WORKER])
     if behaviour == "hangs-at-load":
         time.sleep(3600)
     if behaviour == "ignores-sigterm":
@@ -115,12 +132,20 @@ def launch(behaviour: str) -> None:
         subprocess.Popen(
             [sys.executable, "-c", deaf + "print('deaf', flush=True); time.sleep(3600)"]
         )
+    if behaviour == "pours":
+        Chat.word = "w" * 2**20
     if behaviour == "floods-log":
         for number in range(10_000):
             print(f"line {number} of the flood ".ljust(50, "."), flush=True)
         print("x" * 500_000, end="", flush=True)
     port = int(sys.argv[sys.argv.index("--port") + 1])
     ThreadingHTTPServer(("127.0.0.1", port), Chat).serve_forever()
+
+
+def starts_so_far() -> int:
+    """How often the engine was started, this time included."""
+    calls = Path(os.environ["FAKE_ENGINE_RECORD"]).read_text(encoding="utf-8").splitlines()
+    return sum("sglang.launch_server" in json.loads(call)["arguments"] for call in calls)
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ async def test_engine_comes_goes_and_comes_back(
             assert answer.status_code == 200
             assert answer.json()["messages"][0]["content"]
         body = await _until(client, url, 503)
-        assert body["phase"] == "loading"
+        assert body["phase"] == "degraded"
         assert str(port) in body["reason"]
         assert (await client.get(url + "/health/live")).status_code == 200
         assert (await client.get(url + "/ping")).status_code == 200

@@ -49,7 +49,7 @@ def test_what_the_engine_leaves_behind_is_killed(start: Start) -> None:
 
 
 def test_what_a_dead_engine_leaves_behind_is_killed(start: Start) -> None:
-    server = start("outlived-by-child")
+    server = start("outlived-by-child", ENGINE_MAX_RESTARTS="0")
     wait_until_ready(server)
     server.wait_for_text("deaf")
     server.engine().kill()

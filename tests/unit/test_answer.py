@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import EngineFailed
+from app.errors import EngineFailed, EngineUnavailable
 from app.events import Event, Finished, ReasoningDelta, TextDelta, ToolCallDelta, Usage
 from app.schemas.answer import Answer, Assembler
 from app.schemas.chat_agent_answer import ChunkEncoder, ChunkStream, last_chunks, response
@@ -146,10 +146,15 @@ def test_reasoning_cut_by_the_limit_stays_reasoning() -> None:
     assert (sent, answer.reasoning) == ("", "The user asks")
 
 
-@pytest.mark.parametrize("events", [[], [TextDelta("half")], [Finished("abort")]])
+@pytest.mark.parametrize("events", [[], [TextDelta("half")]])
 def test_an_answer_that_broke_off_is_an_error(events: list[Event]) -> None:
-    with pytest.raises(EngineFailed):
+    with pytest.raises(EngineUnavailable):
         assemble(*events)
+
+
+def test_an_answer_that_the_engine_gave_up_is_an_error() -> None:
+    with pytest.raises(EngineFailed):
+        assemble(TextDelta("half"), Finished("abort"))
 
 
 @given(texts, sizes, st.booleans(), st.booleans())

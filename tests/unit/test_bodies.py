@@ -1,7 +1,9 @@
 """Reading bodies: the limit while reading, content types, strict JSON."""
 
+import asyncio
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from app.errors import (
     MalformedRequest,
     PayloadTooLarge,
     RequestCancelled,
+    RequestTimeout,
     UnsupportedMediaType,
 )
 from app.gateway.bodies import MAX_DEPTH, parse_json, read_body, require_json
@@ -26,33 +29,33 @@ def request(parts: Iterable[bytes], announced: bytes | None = None) -> tuple[Req
 
 async def test_chunks_are_joined() -> None:
     body, _ = request([b"a", b"", b"b" * 8, b"c"])
-    assert await read_body(body, limit=10) == b"abbbbbbbbc"
+    assert await read_body(body, limit=10, within=60) == b"abbbbbbbbc"
 
 
 async def test_chunked_body_is_given_up_as_soon_as_it_is_too_large() -> None:
     body, caller = request([b"12345", b"678901", b"never read"])
     with pytest.raises(PayloadTooLarge):
-        await read_body(body, limit=10)
+        await read_body(body, limit=10, within=60)
     assert caller.parts == [b"never read"]
 
 
 async def test_an_announced_size_is_believed_before_anything_is_read() -> None:
     body, caller = request([b"small"], announced=b"11")
     with pytest.raises(PayloadTooLarge):
-        await read_body(body, limit=10)
+        await read_body(body, limit=10, within=60)
     assert caller.parts == [b"small"]
 
 
 @pytest.mark.parametrize("announced", [b"3", b"", b"-5", b"\xb2", b"9" * 5000, b"1e9", b"0x99"])
 async def test_odd_announcements_are_left_to_the_http_server(announced: bytes) -> None:
     body, _ = request([b"abc"], announced)
-    assert await read_body(body, limit=10) == b"abc"
+    assert await read_body(body, limit=10, within=60) == b"abc"
 
 
 async def test_a_client_that_leaves_while_it_sends() -> None:
     caller = Caller([b"abc"], leaves_in_body=True)
     with pytest.raises(RequestCancelled):
-        await read_body(Request(http_scope(), caller.receive), limit=10)
+        await read_body(Request(http_scope(), caller.receive), limit=10, within=60)
 
 
 @pytest.mark.parametrize(
@@ -142,3 +145,12 @@ def test_the_depth_has_a_limit(opening: str, closing: str) -> None:
 def test_brackets_inside_strings_are_no_depth() -> None:
     text = "[{" * 1000
     assert parse_json(json.dumps([text]).encode()) == [text]
+
+
+async def test_a_body_that_does_not_come() -> None:
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    slow = Request({"type": "http", "headers": []}, receive)
+    with pytest.raises(RequestTimeout, match=r"within 0\.05 s"):
+        await read_body(slow, limit=10, within=0.05)

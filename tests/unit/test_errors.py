@@ -18,6 +18,7 @@ CLASSES = [
 ]
 # MLflow's codes have no status of their own for these, so the nearest code goes with HTTP's status.
 OWN_STATUS = {
+    "RequestTimeout": 408,
     "PayloadTooLarge": 413,
     "UnsupportedMediaType": 415,
     "MethodNotAllowed": 405,
@@ -74,7 +75,11 @@ def test_a_class_without_a_row_has_its_parents() -> None:
 
 def test_only_what_can_succeed_later_is_retryable() -> None:
     retryable = {kind_of(each).status for each in CLASSES if kind_of(each).retryable}
-    assert retryable == {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+    assert retryable == {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+    }
 
 
 def test_other_exceptions_show_nothing_of_themselves() -> None:

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from app import __version__
-from app.engines.lifecycle import Phase, Status
+from app.engines.phases import Phase, Status
 from tests.unit.asgi import JSON_TYPE, Caller, ask, http_scope
 from tests.unit.whole_app import ManagedFake, app_before
 
@@ -61,7 +61,7 @@ async def test_it_asks_for_the_key() -> None:
 async def test_the_engines_phase(phase: Phase) -> None:
     engine = ManagedFake(phase=Phase.STARTING)
     app = app_before(engine)
-    engine.status = Status(phase, "")
+    engine._lifecycle.status = Status(phase, "")
     found = await samples(app)
     shown = {key[1]: value for key, value in found.items() if key[0] == "chat_server_engine_phase"}
     assert shown == {each.value: float(each is phase) for each in Phase}

@@ -16,8 +16,9 @@ from yarl import URL
 from app.engines.base import EngineInfo
 from app.engines.openai_http import OpenAIEngine, with_rid
 from app.engines.relay import relay_stream
-from app.errors import ChatServerError, EngineFailed, InvalidRequest
+from app.errors import ChatServerError, EngineUnavailable, InvalidRequest
 from app.gateway.openai_relay import router
+from app.runtime import build_admission
 from app.settings import Settings
 from app.sse import SSEDecoder
 from tests.unit.asgi import JSON_TYPE, Caller, ask
@@ -56,7 +57,7 @@ class FakeEngine(OpenAIEngine):
 
 async def call(engine: FakeEngine, path: str, body: Any = None) -> Caller:
     app = FastAPI()
-    app.include_router(router(Settings(), engine))
+    app.include_router(router(Settings(), engine, build_admission(Settings())))
     method, parts = ("GET", [b""]) if body is None else ("POST", [json.dumps(body).encode()])
     try:
         return await ask(app, path, method, headers=JSON_TYPE, parts=parts)
@@ -150,7 +151,9 @@ async def relayed(sent: bytes, places: list[int]) -> tuple[list[bytes], ChatServ
     """The pieces passed on of a stream that comes in other pieces, and how it ended."""
     pieces: list[bytes] = []
     try:
-        async for piece in relay_stream(FakeEngine(*cut(sent, places)), "/", b""):
+        async for piece in relay_stream(
+            FakeEngine(*cut(sent, places)), "/", b"", contextlib.nullcontext()
+        ):
             pieces.append(piece)
     except ChatServerError as error:
         return pieces, error
@@ -179,7 +182,7 @@ async def test_of_a_stream_that_breaks_off_only_whole_events_are_passed_on(
     sent = stream_of(EVENTS[:2], "\n")
     broken = sent[: place % len(sent)]
     pieces, error = await relayed(broken, places)
-    assert isinstance(error, EngineFailed)
+    assert isinstance(error, EngineUnavailable)
     whole = len(SSEDecoder().feed(broken))
     assert b"".join(pieces) == stream_of(EVENTS[:whole], "\n")
 

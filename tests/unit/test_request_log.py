@@ -29,7 +29,7 @@ async def inner(scope: Any, receive: Any, send: Any) -> None:
 
 
 # Its engine is asked by nobody here.
-COUNTS = Metrics(None)  # type: ignore[arg-type]
+COUNTS = Metrics(None, None)  # type: ignore[arg-type]
 APP = RequestLog(inner, COUNTS)
 
 

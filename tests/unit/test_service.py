@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engines.base import EngineInfo, JSONObject
+from app.admission import Admission, Limits
+from app.engines.base import Engine, EngineInfo, JSONObject
 from app.errors import EngineFailed, EngineUnavailable, InvalidRequest
 from app.events import Event, Finished, TextDelta, ToolCallDelta, Usage
 from app.schemas.answer import Answer
@@ -50,13 +51,19 @@ class MemoryEngine:
             self.closed += 1
 
 
+def service_before(engine: Engine, **limits: int) -> ChatService:
+    """A service with room for everybody, or with these limits."""
+    bounds = Limits(**{"running": 9, "queued": 9, "queue_timeout": 9, **limits})
+    return ChatService(engine, Admission(bounds), max_messages=3)
+
+
 def prepared(body: dict[str, Any], **options: Any) -> Any:
-    return ChatService(MemoryEngine(**options)).prepare(body)
+    return service_before(MemoryEngine(**options)).prepare(body)
 
 
 async def streamed(engine: MemoryEngine, body: dict[str, Any] = ASK) -> tuple[list[str], Answer]:
     """The texts of the pieces, and the answer at the end."""
-    service = ChatService(engine)
+    service = service_before(engine)
     *texts, end = [piece async for piece in service.stream(service.prepare(body))]
     assert isinstance(end, End)
     assert all(isinstance(piece, Text) and piece.text for piece in texts)
@@ -127,7 +134,7 @@ async def test_stream_and_plain_answer_are_equal_for_any_batches(
             batches.append([])
         batches[-1].append(event)
     body = ASK | {"custom_inputs": TOOLS}
-    service = ChatService(MemoryEngine(events))
+    service = service_before(MemoryEngine(events))
     plain = await service.complete(service.prepare(body))
     sent, streamed_answer = await streamed(MemoryEngine(*batches), body)
     assert streamed_answer == plain
@@ -143,7 +150,7 @@ async def test_text_is_sent_one_piece_late_so_that_the_last_can_close_the_stream
 
 async def test_text_so_far_is_sent_before_an_error() -> None:
     engine = MemoryEngine([TextDelta("a")], [TextDelta("b")], EngineFailed("gone"))
-    service = ChatService(engine)
+    service = service_before(engine)
     sent: list[Text | End] = []
     with pytest.raises(EngineFailed, match="gone"):
         sent.extend([piece async for piece in noted(service, sent)])
@@ -159,16 +166,16 @@ async def noted(service: ChatService, sent: list[Text | End]) -> AsyncGenerator[
 
 @pytest.mark.parametrize("batches", [[], [[TextDelta("a")]], [[Usage(1, 1, 2)]]])
 async def test_an_answer_without_its_end_is_an_error_in_both_modes(batches: Any) -> None:
-    with pytest.raises(EngineFailed):
+    with pytest.raises(EngineUnavailable):
         await streamed(MemoryEngine(*batches))
-    service = ChatService(MemoryEngine(*batches))
-    with pytest.raises(EngineFailed):
+    service = service_before(MemoryEngine(*batches))
+    with pytest.raises(EngineUnavailable):
         await service.complete(service.prepare(ASK))
 
 
 async def test_closing_the_answer_closes_the_engines_stream() -> None:
     engine = MemoryEngine([TextDelta("a")], [TextDelta("b")], [Finished("stop")])
-    service = ChatService(engine)
+    service = service_before(engine)
     async with aclosing(service.stream(service.prepare(ASK))) as answer:
         assert await anext(answer) == Text("a")
         assert engine.closed == 0

@@ -6,7 +6,9 @@ import pytest
 
 from app.engines.base import EngineInfo
 from app.errors import InvalidRequest
+from app.runtime import build_admission
 from app.service import ChatService
+from app.settings import Settings
 from app.sglang_guard import check_survivable
 
 SGLANG = EngineInfo("sglang", ("m",), "0.5.23")
@@ -63,5 +65,6 @@ def test_the_chat_agents_way_is_guarded_too(inputs: dict[str, Any]) -> None:
         "messages": [{"role": "user", "content": "hi"}],
         "custom_inputs": inputs,
     }
+    service = ChatService(engine, build_admission(Settings()), max_messages=10)
     with pytest.raises(InvalidRequest):
-        ChatService(engine).prepare(body)
+        service.prepare(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from app.engines.lifecycle import Phase, Status
+from app.engines.phases import Phase, Status
 from app.gateway.app import create_app
 from app.settings import Settings
 from tests.unit.test_openai_relay import FakeEngine
@@ -14,9 +14,11 @@ from tests.unit.test_openai_relay import FakeEngine
 class ManagedFake(FakeEngine):
     """Up at once; keeps what it is sent."""
 
+    restarts = 0
+
     def __init__(self, *chunks: bytes, phase: Phase = Phase.READY) -> None:
         super().__init__(*chunks)
-        self.status = Status(phase, "as the test says")
+        self._lifecycle.status = Status(phase, "as the test says")
         self.bodies: list[bytes] = []
         self.gate = asyncio.Event()
         self.gate.set()
