@@ -2,7 +2,17 @@
 
 import typer
 
-from model_wrapper.commands import log, resolve, validate
+from model_wrapper.commands import (
+    delete,
+    deploy,
+    log,
+    logs,
+    query,
+    resolve,
+    rollback,
+    status,
+    validate,
+)
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -12,7 +22,6 @@ def main() -> None:
     """The chat server as an MLflow model: log it, check it, deploy it, ask it."""
 
 
-# Each module adds its commands; what they do is imported when they run.
-log.register(cli)
-resolve.register(cli)
-validate.register(cli)
+# Each module adds its command; what it does is imported when it runs.
+for command in (log, resolve, validate, deploy, status, logs, query, rollback, delete):
+    command.register(cli)

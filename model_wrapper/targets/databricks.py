@@ -71,7 +71,7 @@ class DatabricksServing:
             self._client.serving_endpoints.create(
                 wish.endpoint,
                 config=serving.EndpointCoreConfigInput(
-                    served_entities=[entity], traffic_config=traffic_to(entity)
+                    name=wish.endpoint, served_entities=[entity], traffic_config=traffic_to(entity)
                 ),
                 ai_gateway=ai_gateway(wish),
                 tags=_tags(wish),

@@ -88,7 +88,7 @@ KNOWN_FAILURES = (
         "Remove packages that bring their own OpenSSL (opencv is one) from the requirements.",
     ),
     KnownFailure(
-        "mlflow-skinny",
+        "cannot build the container image",
         "The model asks for mlflow-skinny, from which no serving container can be built.",
         "Log it again with this tool, which asks for mlflow in full.",
         r"mlflow-skinny.*(cannot|can't|not supported)|cannot build the container image",
