@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import math
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
+from types import FrameType
 
 import typer
 import uvicorn
@@ -18,6 +20,8 @@ from app.gateway.connection import connection_class
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
+
+_LAST_WORDS = 5  # seconds, for errors to reach their callers
 
 
 async def serve(settings: Settings, engine: ManagedEngine) -> int:
@@ -31,8 +35,11 @@ async def serve(settings: Settings, engine: ManagedEngine) -> int:
             access_log=False,
             server_header=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=int(settings.shutdown_grace),
-        )
+            # Our own end of the grace period comes first, and tells every caller.
+            timeout_graceful_shutdown=math.ceil(settings.shutdown_grace) + _LAST_WORDS,
+        ),
+        engine,
+        settings,
     )
     url = _url_of(listener)
     log.info("listening on %s, not ready yet", url)
@@ -46,11 +53,48 @@ async def serve(settings: Settings, engine: ManagedEngine) -> int:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the exit status to us: uvicorn raises a signal anew after it has shut down."""
+    """Shuts down in steps at the first signal, and at once at the second.
+
+    Not ready; then, after ``shutdown_delay``, no new connections; then, after ``shutdown_grace``,
+    an error to each caller whose answer is still not complete.
+    """
+
+    def __init__(self, config: uvicorn.Config, engine: ManagedEngine, settings: Settings) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._settings = settings
+        self._drain: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal has come."""
+        if self._drain is not None:
+            log.info("second signal: ending at once")
+            self.should_exit = self.force_exit = True
+            self._engine.kill()
+            return
+        was_ready = self._engine.status.phase in (Phase.READY, Phase.DEGRADED)
+        self._engine.drain()
+        delay = self._settings.shutdown_delay if was_ready else 0
+        self._drain = asyncio.create_task(self._shut_down_in_steps(delay))
+
+    async def _shut_down_in_steps(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self.should_exit = True
+        await asyncio.sleep(self._settings.shutdown_grace)
+        log.warning("requests are still open after SHUTDOWN_GRACE: ending them")
+        await self._engine.hang_up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wait for the open requests, then stop the application."""
+        try:
+            await super().shutdown(sockets)
+        finally:
+            if self._drain is not None:
+                self._drain.cancel()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End in order at the first signal, at once at the second."""
+        """Leave the exit status to us: uvicorn raises a signal anew after it has shut down."""
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
         for number in signals:

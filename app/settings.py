@@ -75,6 +75,12 @@ class Settings(BaseSettings):
     slow_client_timeout: float = Field(
         60.0, gt=0, description="Seconds that a client may leave what was written to it unread."
     )
+    shutdown_delay: float = Field(
+        0.0,
+        ge=0,
+        description="Seconds after SIGTERM in which new requests are still taken, while "
+        "/health/ready says no.",
+    )
     shutdown_grace: float = Field(
         30.0, ge=0, description="Seconds that open requests get to finish after SIGTERM."
     )

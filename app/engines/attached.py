@@ -25,6 +25,9 @@ class AttachedEngine(OpenAIEngine):
         self._lifecycle.enter(Phase.LOADING, "not asked yet")
         self._watching = asyncio.create_task(self._watch())
 
+    def kill(self) -> None:
+        """Nothing: the server is not ours."""
+
     async def stop(self) -> None:
         """Close the connections; the server itself is left alone."""
         self.drain()

@@ -83,6 +83,11 @@ class ChildProcess:
         await asyncio.wait({self._pump}, timeout=_LAST_LINES_WITHIN)
         return status
 
+    def kill(self) -> None:
+        """SIGKILL for the whole group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     async def stop(self, grace: float) -> None:
         """SIGTERM, ``grace`` seconds later SIGKILL for the whole group, and reap."""
         if self._process.returncode is None:
@@ -93,8 +98,7 @@ class ChildProcess:
             except TimeoutError:
                 self._log.warning("still there %.0f s after SIGTERM: killing it", grace)
         # Children of a leader that died first are in the group all the same.
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.kill()
         await self._process.wait()
         await self._until_group_is_gone()
         await asyncio.wait({self._pump}, timeout=1)

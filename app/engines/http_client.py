@@ -131,6 +131,8 @@ class HTTPClient:
             if loop.time() > deadline:
                 raise DeadlineExceeded("The answer took longer than allowed.")
             yield chunk
+        if self._hung_up is not None:  # an answer without a length seems to have ended well
+            raise EngineUnavailable(self._hung_up, retry_after=1)
 
     async def _send(
         self, method: str, path: str, body: bytes, limits: aiohttp.ClientTimeout

@@ -33,6 +33,9 @@ class ManagedEngine(Engine, Protocol):
     async def hang_up(self) -> None:
         """End all requests that are open, with an error that says why."""
 
+    def kill(self) -> None:
+        """Don't let it end in order: ``stop`` has nothing to wait for then."""
+
     async def stop(self) -> None:
         """End it and whatever it started."""
 

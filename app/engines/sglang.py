@@ -96,6 +96,11 @@ class SGLangEngine(OpenAIEngine):
         if self._lifecycle.phase is not Phase.FAILED:  # which tells more
             self._lifecycle.enter(Phase.STOPPED, "shut down")
 
+    def kill(self) -> None:
+        """Kill the engine's whole process group."""
+        if self._child is not None:
+            self._child.kill()
+
     async def _run(self) -> None:
         while True:
             loss = await self._run_once()

@@ -31,7 +31,8 @@ _POLL_INTERVAL = 0.5
 _NOT_THE_ENGINES = frozenset(
     {
         "host", "port", "api_key", "invocations", "log_level", "max_body_bytes", "request_timeout",
-        "idle_timeout", "keep_alive_interval", "shutdown_grace", "engine_start_timeout",
+        "idle_timeout", "keep_alive_interval", "shutdown_delay", "shutdown_grace",
+        "engine_start_timeout",
         "engine_stop_timeout", "engine_max_restarts", "engine_hang_timeout", "engine_api_key",
         "engine_url", "max_messages", "max_concurrent_requests", "max_queued_requests",
         "queue_timeout", "max_requests_per_key", "receive_timeout", "slow_client_timeout",
@@ -107,6 +108,11 @@ class SharedEngine:
         """End the open requests of this process."""
         if self._engine is not None:
             await self._engine.hang_up()
+
+    def kill(self) -> None:
+        """Kill the engine if it is ours."""
+        if self._engine is not None:
+            self._engine.kill()
 
     async def failure(self) -> str:
         """Wait until the engine is given up, and say why."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
+import requests
 
-from tests.process.asking import OpenStream, wait_until_ready
+from tests.process.asking import OpenStream, invocation, readiness, wait_until_ready
 from tests.process.conftest import Start
 from tests.process.server import ServerProcess
 
@@ -84,9 +85,36 @@ def test_open_stream_does_not_hold_the_stop_up_for_ever(start: Start) -> None:
     server = start("works", SHUTDOWN_GRACE="1")
     stream = OpenStream(wait_until_ready(server), words=3000)
     server.send(signal.SIGTERM)
+    *_, failure, done = stream.rest()
+    assert failure["error"] == {
+        "error_code": "TEMPORARILY_UNAVAILABLE",
+        "message": "The server is shutting down; send the request again.",
+    }
+    assert done == "[DONE]"
+    assert server.wait_for_end(within=20) == 0
+    server.wait_until_all_gone(within=5)
+
+
+def test_second_signal_ends_everything_at_once(start: Start) -> None:
+    server = start("ignores-sigterm", SHUTDOWN_GRACE="300", ENGINE_STOP_TIMEOUT="300")
+    stream = OpenStream(wait_until_ready(server), words=3000)
+    server.send(signal.SIGTERM)
+    server.wait_for_text("engine draining")
+    server.send(signal.SIGTERM)
     assert server.wait_for_end(within=20) == 0
     server.wait_until_all_gone(within=5)
     stream.answer.close()
+
+
+def test_it_is_not_ready_while_it_still_takes_requests(start: Start) -> None:
+    server = start("works", SHUTDOWN_DELAY="3")
+    url = wait_until_ready(server)
+    server.send(signal.SIGTERM)
+    server.wait_for_text("engine draining")
+    refused = readiness(server)
+    assert (refused.status_code, refused.json()["phase"]) == (503, "draining")
+    assert requests.post(f"{url}/invocations", json=invocation(3), timeout=10).ok
+    assert server.wait_for_end(within=20) == 0
 
 
 def _ask_to_stop(server: ServerProcess, how: str) -> None:
