@@ -98,6 +98,8 @@ class SGLangEngine(OpenAIEngine):
 
     def kill(self) -> None:
         """Kill the engine's whole process group."""
+        if self._running is not None:
+            self._running.cancel()  # it is no loss
         if self._child is not None:
             self._child.kill()
 
