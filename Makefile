@@ -41,6 +41,11 @@ check: .venv ## Lint, formatting, types and the container files
 	then echo docker compose --profile cpu config -q; docker compose --profile cpu config -q; \
 	else echo "docker compose is not installed: docker-compose.yml was not checked"; fi
 
+.PHONY: audit
+audit: .venv-lock/installed ## Look for known vulnerabilities in the pinned packages (needs the network)
+	.venv-lock/bin/pip-audit --disable-pip --no-deps --progress-spinner off \
+		-r requirements/gateway.txt -r requirements/dev.txt
+
 .PHONY: test-container
 test-container: .venv ## Build the CPU image, start it with compose and ask it
 	bash tests/container/run.sh
@@ -130,5 +135,5 @@ $(OLD_MLFLOW:%=.venv-mlflow-%/installed): .venv-mlflow-%/installed: requirements
 
 .venv-lock/installed: Makefile
 	$(create_venv)
-	@.venv-lock/bin/python -m pip install --no-compile uv==0.13.9
+	@.venv-lock/bin/python -m pip install --no-compile uv==0.13.9 pip-audit==2.10.1
 	@touch $@

@@ -1,6 +1,8 @@
 """The command line: ``python -m app``."""
 
 import asyncio
+import logging
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -50,6 +52,10 @@ def run(settings: Settings) -> NoReturn:
     from app.serve import serve
 
     set_up_logging(settings.log_level)
+    if settings.api_key_file is not None:
+        _check_keys(settings.api_key_file)
+    if settings.is_open:
+        _refuse_to_be_open(settings)
     try:
         status = asyncio.run(serve(settings, build_engine(settings)), debug=False)
     except OSError as error:
@@ -57,6 +63,27 @@ def run(settings: Settings) -> NoReturn:
     except KeyboardInterrupt:
         status = 0
     raise typer.Exit(status)
+
+
+def _check_keys(file: Path) -> None:
+    from app.gateway.keys import KeyRing
+
+    try:
+        KeyRing(None, file)
+    except (OSError, ValueError) as error:
+        fail(f"API_KEY_FILE: {error}")
+
+
+def _refuse_to_be_open(settings: Settings) -> None:
+    where = settings.published_on or settings.host
+    if not settings.allow_no_api_key:
+        fail(
+            f"others can reach {where}, and no API key is set: set API_KEY or API_KEY_FILE, listen "
+            "on 127.0.0.1, or set ALLOW_NO_API_KEY=true if something in front asks for one"
+        )
+    logging.getLogger(__name__).warning(
+        "ALLOW_NO_API_KEY: whoever reaches %s can use this server without a key", where
+    )
 
 
 def logged_settings(uri: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,20 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65535, description="Port of the gateway; 0 takes a free one.")
     api_key: SecretStr | None = Field(
         None, description="When set, every route but the health routes asks for it as Bearer token."
+    )
+    api_key_file: Path | None = Field(
+        None, description="More keys, one a line; read again whenever it changes."
+    )
+    allow_no_api_key: bool = Field(
+        False, description="Serve without a key even where others can reach the server."
+    )
+    published_on: str | None = Field(
+        None,
+        description="Address that others reach the server on, where that is not HOST: the host's "
+        "side of a container's published port.",
+    )
+    media_hosts: str = Field(
+        "", description="Hosts, separated by commas, that the engine may fetch media from."
     )
     invocations: Literal["chat-agent", "openai"] = Field(
         "chat-agent",
@@ -178,6 +193,21 @@ class Settings(BaseSettings):
         return value.expanduser()
 
     @property
+    def asks_for_key(self) -> bool:
+        """Whether requests need an API key."""
+        return self.api_key is not None or self.api_key_file is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others than this machine's users can ask without a key."""
+        return not self.asks_for_key and not _is_loopback(self.published_on or self.host)
+
+    @property
+    def allowed_media_hosts(self) -> frozenset[str]:
+        """``media_hosts`` as a set."""
+        return frozenset(host.strip().lower() for host in self.media_hosts.split(",")) - {""}
+
+    @property
     def engine_argv(self) -> list[str]:
         """``engine_args`` as a list."""
         return shlex.split(self.engine_args)
@@ -206,6 +236,13 @@ class Settings(BaseSettings):
         if self.engine_device != "auto":
             return self.engine_device
         return "cuda" if has_nvidia_driver() else "cpu"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def has_nvidia_driver() -> bool:

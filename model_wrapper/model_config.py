@@ -32,7 +32,8 @@ _SERVER_KEYS = {
 # could read in a logged model: ENGINE_API_KEY is taken from the environment.
 _NOT_LOGGED = frozenset(
     {
-        *("host", "port", "api_key", "invocations", "max_body_bytes", "keep_alive_interval"),
+        *("host", "port", "api_key", "api_key_file", "allow_no_api_key", "published_on"),
+        *("media_hosts", "invocations", "max_body_bytes", "keep_alive_interval"),
         *("receive_timeout", "slow_client_timeout", "max_requests_per_key"),
         "engine_api_key",
     }

@@ -30,7 +30,8 @@ _POLL_INTERVAL = 0.5
 # Settings of the gateway, with which the same engine may be shared.
 _NOT_THE_ENGINES = frozenset(
     {
-        "host", "port", "api_key", "invocations", "log_level", "max_body_bytes", "request_timeout",
+        "host", "port", "api_key", "api_key_file", "allow_no_api_key", "published_on",
+        "media_hosts", "invocations", "log_level", "max_body_bytes", "request_timeout",
         "idle_timeout", "keep_alive_interval", "shutdown_delay", "shutdown_grace",
         "engine_start_timeout",
         "engine_stop_timeout", "engine_max_restarts", "engine_hang_timeout", "engine_api_key",

@@ -15,6 +15,7 @@ from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
 from app.gateway import health, invocations, metrics, openai_relay
 from app.gateway.auth import BearerAuth
 from app.gateway.documentation import document
+from app.gateway.keys import KeyRing
 from app.gateway.request_log import RequestLog
 from app.gateway.responses import ErrorForm, error_body_for, error_response, openai_everywhere
 from app.runtime import build_admission
@@ -50,13 +51,14 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
         error_form = openai_everywhere
     if isinstance(engine, OpenAIEngine):
         app.include_router(openai_relay.router(settings, engine, admission))
-    app.include_router(health.router(engine, show_log=settings.api_key is None))
+    app.include_router(health.router(engine, show_log=not settings.asks_for_key))
     counts = metrics.Metrics(engine, admission)
     app.include_router(metrics.router(counts))
     _word_errors(app, error_form)
-    if settings.api_key is not None:
-        key = settings.api_key.get_secret_value()
-        app.add_middleware(BearerAuth, key=key, error_form=error_form)
+    if settings.asks_for_key:
+        key = settings.api_key.get_secret_value() if settings.api_key else None
+        keys = KeyRing(key, settings.api_key_file)
+        app.add_middleware(BearerAuth, keys=keys, error_form=error_form)
     app.add_middleware(RequestLog, metrics=counts, error_form=error_form)
     return app
 

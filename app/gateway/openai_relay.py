@@ -14,6 +14,7 @@ from app.engines.relay import relay, relay_stream
 from app.errors import InvalidRequest, MalformedRequest, NoSuchRoute, NotFound
 from app.gateway.auth import caller_of
 from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.media import check_media
 from app.gateway.responses import EventStream, openai_error, unless_disconnected
 from app.schemas.chat_agent import require_few_messages
 from app.settings import Settings
@@ -66,6 +67,7 @@ def router(settings: Settings, engine: OpenAIEngine, admission: Admission) -> AP
         stream = fields.get("stream") or False
         if not isinstance(stream, bool):
             raise InvalidRequest("'stream' must be true or false.", field="stream")
+        await check_media(fields, settings.allowed_media_hosts)
         place = admission.slot(caller_of(request.scope))
         if stream:
             return EventStream(

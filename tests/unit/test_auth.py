@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.gateway.auth import OPEN_ROUTES, BearerAuth
+from app.gateway.keys import KeyRing
 from tests.unit.asgi import ask
 
 KEY = "schlüssel-鍵"
@@ -18,7 +19,7 @@ async def inner(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "seen"})
 
 
-APP = BearerAuth(inner, KEY)
+APP = BearerAuth(inner, KeyRing(KEY))
 
 
 async def status(path: str, *values: bytes) -> int:

@@ -50,6 +50,7 @@ def test_the_port_the_weights_and_what_was_logged(tmp_path: Path) -> None:
         "host": "0.0.0.0",
         "port": 8080,
         "invocations": "openai",
+        "allow_no_api_key": True,
         "model": str(tmp_path / "モデル one"),
         "context_length": 512,
     }
