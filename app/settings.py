@@ -140,7 +140,9 @@ class Settings(BaseSettings):
         description="Times in a row that a lost engine is started again before the server ends.",
     )
     engine_hang_timeout: float = Field(
-        30.0, gt=0, description="Seconds without a sign of life after which the engine is replaced."
+        120.0,
+        gt=0,
+        description="Seconds without a sign of life after which the engine is replaced.",
     )
     tool_call_parser: str | None = Field(
         None, description="SGLang's parser for tool calls; chosen from the model when unset."

@@ -15,13 +15,15 @@ from app.engines.openai_http import OpenAIEngine
 from app.engines.phases import Phase, Status
 from app.engines.restarts import Restarts
 from app.engines.sglang_start import start_sglang
-from app.engines.watchdog import Watchdog
+from app.engines.watchdog import Watchdog, until_a_worker_is_gone
 from app.errors import ChatServerError, EngineFailed
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _POLL_INTERVAL = 0.5
+# The longest that was measured is 102 s: kernels that are compiled at their first use.
+_WARM_UP_WITHIN = 600.0
 _SHARDS = re.compile(r"shards:.*?\b(\d+/\d+)\b")
 
 
@@ -134,6 +136,8 @@ class SGLangEngine(OpenAIEngine):
                 child = await self._bring_up()
         except _EndedWhileLoading as error:
             return Loss(error.message, by_itself=error.by_signal)
+        except _LostWhileWarming as error:
+            return Loss(error.message, responsive=False)
         except ChatServerError as error:
             return Loss(error.message, by_itself=False)
         except TimeoutError:
@@ -150,12 +154,33 @@ class SGLangEngine(OpenAIEngine):
         self._child = child
         await self._until_it_answers(child)
         self._lifecycle.enter(Phase.WARMING, "generating the first tokens")
-        await warm_up(self)
+        await self._warm_up(child)
         self._was_ready = True
         self._restarts.ready()
         self._needed = time.monotonic() - self._began
         self._lifecycle.enter(Phase.READY, f"serving {model_name}")
         return child
+
+    async def _warm_up(self, child: ChildProcess) -> None:
+        """Warm the engine up, unless it is lost meanwhile.
+
+        Nobody asks it for signs of life here: it may compile kernels, and be silent for that.
+        """
+        warming = asyncio.ensure_future(warm_up(self))
+        lost = asyncio.ensure_future(until_a_worker_is_gone(child.pid))
+        try:
+            await asyncio.wait(
+                {warming, lost}, timeout=_WARM_UP_WITHIN, return_when=asyncio.FIRST_COMPLETED
+            )
+            if lost.done():
+                raise _LostWhileWarming(lost.result())
+            if not warming.done():
+                raise _LostWhileWarming(f"no first tokens within {_WARM_UP_WITHIN:.0f} s")
+            warming.result()
+        finally:
+            for task in (warming, lost):
+                task.cancel()
+            await asyncio.wait({warming, lost})
 
     def _choose_port(self) -> None:
         if is_free(self._port):
@@ -224,6 +249,10 @@ class _EndedWhileLoading(EngineFailed):
     def __init__(self, status: int) -> None:
         super().__init__(f"the engine ended with {_describe_exit(status)} while loading")
         self.by_signal = status < 0
+
+
+class _LostWhileWarming(EngineFailed):
+    """It answered, and then lost a process or fell silent."""
 
 
 def free_port() -> int:

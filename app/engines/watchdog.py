@@ -50,7 +50,7 @@ class Watchdog:
     async def until_lost(self) -> str:
         """Wait until the engine is lost, and say why."""
         signs = {
-            asyncio.ensure_future(self._until_a_worker_is_gone()),
+            asyncio.ensure_future(until_a_worker_is_gone(self._pid)),
             asyncio.ensure_future(self._until_it_hangs()),
         }
         try:
@@ -60,14 +60,6 @@ class Watchdog:
             for sign in signs:
                 sign.cancel()
             await asyncio.wait(signs)
-
-    async def _until_a_worker_is_gone(self) -> str:
-        workers = _workers(self._pid)
-        while True:
-            for name, worker in workers:
-                if not _is_alive(worker):
-                    return f"the engine lost its process {name}"
-            await asyncio.sleep(_LOOK_INTERVAL)
 
     async def _until_it_hangs(self) -> str:
         clock = asyncio.get_running_loop().time
@@ -102,6 +94,20 @@ class Watchdog:
         except EngineFailed:
             pass  # it refused, and so it lives
         return True
+
+
+async def until_a_worker_is_gone(pid: int) -> str:
+    """Wait until one of the engine's named processes is gone, and say which.
+
+    Args:
+        pid: of the engine's first process.
+    """
+    workers = _workers(pid)
+    while True:
+        for name, worker in workers:
+            if not _is_alive(worker):
+                return f"the engine lost its process {name}"
+        await asyncio.sleep(_LOOK_INTERVAL)
 
 
 def _workers(pid: int) -> list[tuple[str, psutil.Process]]:

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import requests
 
-from tests.process.asking import OpenStream, invocation
+from tests.process.asking import OpenStream, invocation, readiness
 from tests.process.server import ServerProcess
 
 LONG = 400  # tokens of the open stream
@@ -84,7 +84,8 @@ OF_SGLANG = (ENGINE_KILLED, SCHEDULER_KILLED, ENGINE_STOPPED, SCHEDULER_STOPPED,
 
 
 def watch(server: ServerProcess, fault: Fault) -> Seen:
-    """Let the fault happen to a server that is ready, and see what follows."""
+    """Let the fault happen to a server once it is ready, and see what follows."""
+    server.wait_until(lambda: readiness(server).ok, "ready server", within=PATIENCE)
     seen = Seen()
     stream = OpenStream(server.url, LONG)
     with _asking(server.url, seen) as clients:

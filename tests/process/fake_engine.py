@@ -9,6 +9,8 @@ works                     loads in no time and answers every chat with as many w
 exits-at-load             prints a reason and ends with status 3
 killed-at-load            is killed while it loads, as by the kernel when memory runs out, but for
                           its third start, when it works
+dies-at-warm-up           loses such a worker at its first question, which it never answers; at its
+                          second start it works
 has-worker                works, with a child that bears the name of SGLang's scheduler
 hangs-at-load             never answers
 no-model                  the model can't be had
@@ -58,6 +60,7 @@ class Chat(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     word = "word "
+    worker: subprocess.Popen[bytes] | None = None  # dies at the first question
 
     def do_GET(self) -> None:
         known = {
@@ -67,6 +70,9 @@ class Chat(BaseHTTPRequestHandler):
         self._send(known.get(self.path, {}), 200 if self.path in known else 404)
 
     def do_POST(self) -> None:
+        if self.worker is not None and starts_so_far() == 1:
+            self.worker.kill()
+            time.sleep(3600)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/abort_request":
             self._send({})
@@ -121,8 +127,11 @@ def launch(behaviour: str) -> None:
         sys.exit(3)
     if behaviour == "killed-at-load" and starts_so_far() < 3:
         os.kill(os.getpid(), signal.SIGKILL)
-    if behaviour == "has-worker":
-        subprocess.Popen([sys.executable, "-c", WORKER])
+    if behaviour in ("has-worker", "dies-at-warm-up"):
+        worker = subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE)
+        assert worker.stdout is not None
+        worker.stdout.readline()  # it has its name
+        Chat.worker = worker if behaviour == "dies-at-warm-up" else None
     if behaviour == "hangs-at-load":
         time.sleep(3600)
     if behaviour == "ignores-sigterm":

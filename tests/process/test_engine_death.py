@@ -89,7 +89,6 @@ def test_lost_worker(start: Start) -> None:
     """The engine's first process lives on and answers, as SGLang 0.4.6's does without scheduler."""
     server = start("has-worker")
     url = wait_until_ready(server)
-    server.wait_for_text("worker named")
     stream = OpenStream(url, LONG)
     engine = server.engine()
     (worker,) = [child for child in engine.children() if child.name() == "sglang::schedul"]
@@ -98,6 +97,12 @@ def test_lost_worker(start: Start) -> None:
     assert failure["error"]["error_code"] == "TEMPORARILY_UNAVAILABLE"
     assert done == "[DONE]"
     wait_for_next_engine(server, engine)
+    assert "the engine lost its process sglang::schedul; starting it again" in server.text
+
+
+def test_worker_that_is_lost_while_the_first_tokens_are_made(start: Start, tmp_path: Path) -> None:
+    server = start("dies-at-warm-up", FAKE_ENGINE_RECORD=str(tmp_path / "calls"))
+    wait_until_ready(server)
     assert "the engine lost its process sglang::schedul; starting it again" in server.text
 
 
