@@ -85,14 +85,19 @@ class Admission:
 
     async def _enter(self, key: str | None) -> float:
         """Take a place; the time since when it is held."""
-        self._count(key)
         try:
-            if self.running < self.limits.running:
-                self.running += 1
-            else:
-                await self._wait(key)
-        except BaseException:
-            self._uncount(key)
+            self._count(key)
+            try:
+                if self.running < self.limits.running:
+                    self.running += 1
+                else:
+                    await self._wait(key)
+            except BaseException:
+                self._uncount(key)
+                raise
+        except Overloaded:
+            # Counted where it is told: whose caller left in that moment was not sent away.
+            self.rejected += 1
             raise
         return self._clock()
 
@@ -175,7 +180,6 @@ class Admission:
             del self._of_key[key]
 
     def _refuse(self, reason: OverloadReason, words: str, wait: int | None = None) -> NoReturn:
-        self.rejected += 1
         wait = wait or self.retry_after
         raise Overloaded(
             f"{words}. Try again in {wait} s.",

@@ -21,6 +21,7 @@ from app.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_BACKLOG = 2048
 _LAST_WORDS = 5  # seconds, for errors to reach their callers
 
 
@@ -119,6 +120,8 @@ def listen(host: str, port: int) -> socket.socket:
         # Tokens are small writes; none may wait for the acknowledgement of the one before.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((host, port))
+        # Now, and not when uvicorn takes it over: who comes before that waits and is not refused.
+        listener.listen(_BACKLOG)
     except OSError:
         listener.close()
         raise

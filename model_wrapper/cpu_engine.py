@@ -126,9 +126,9 @@ def _run(command: list[str], program: str) -> None:
 def _fingerprint(source: Path) -> str:
     """A name for an environment that is made of exactly this, for this Python."""
     digest = sha256(f"{sys.version_info[:2]} {sys.platform}".encode())
-    plugin = sorted(
-        path for path in (source / _PLUGIN).rglob("*") if path.suffix in (".py", ".toml")
-    )
-    for file in (source / _TORCH, source / _PINS, *plugin):
+    # Only its own files: building it leaves copies beside them.
+    plugin = source / _PLUGIN
+    code = sorted((plugin / "sglang_plaincpu").rglob("*.py"))
+    for file in (source / _TORCH, source / _PINS, plugin / "pyproject.toml", *code):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -32,7 +32,12 @@ def test_everything_it_needs_travels_with_a_model(tmp_path: Path) -> None:
     stage_code(tmp_path, "cpu")
     for name in CPU_ENGINE:
         assert (tmp_path / name).exists()
-    assert cpu_engine._fingerprint(tmp_path) == cpu_engine._fingerprint(ROOT)
+    before = cpu_engine._fingerprint(tmp_path)
+    assert before == cpu_engine._fingerprint(ROOT)
+    built = tmp_path / "engine" / "plaincpu" / "build" / "lib" / "copy.py"
+    built.parent.mkdir(parents=True)
+    built.touch()
+    assert cpu_engine._fingerprint(tmp_path) == before
 
 
 def test_two_at_once_install_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
