@@ -1,35 +1,23 @@
 """``python -m model_wrapper deploy``."""
 
-from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from model_wrapper.commands.on_target import (
-    AsJSON,
-    Timeout,
-    connect,
-    follow,
-    target_errors,
-    tell_failure,
-)
-from model_wrapper.commands.terminal import console, fail, print_json
+from model_wrapper.commands.change import carry_out, remember
+from model_wrapper.commands.on_target import AsJSON, Timeout, connect, target_errors
+from model_wrapper.commands.terminal import console, fail
 from model_wrapper.targets.base import (
     Deployment,
     InferenceTable,
     NoSuchEndpoint,
-    Phase,
     RateLimit,
     Served,
     State,
     Target,
     TargetError,
 )
-
-PREVIOUS = "previous_version"
-"""Tag of an endpoint: the version that it served before the last change."""
 
 
 def register(cli: typer.Typer) -> None:
@@ -38,8 +26,12 @@ def register(cli: typer.Typer) -> None:
 
 
 def deploy(
-    endpoint: Annotated[str, typer.Argument(help="Name of the endpoint, new or there already.")],
     model: Annotated[str, typer.Option(help="Registered model: catalog.schema.name.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="ENDPOINT", help="Name of the endpoint, new or there already."),
+    ] = None,
+    endpoint: Annotated[str | None, typer.Option(help="The same, as an option.")] = None,
     version: Annotated[
         str | None, typer.Option(help="Its version. Default: the newest that is ready.")
     ] = None,
@@ -87,6 +79,11 @@ def deploy(
     """
     if version and alias:
         fail("give --version or --alias, not both")
+    if name and endpoint and name != endpoint:
+        fail(f"one endpoint at a time: {name} or --endpoint {endpoint}")
+    endpoint = endpoint or name
+    if not endpoint:
+        fail("name the endpoint")
     screen = console(as_json)
     target = connect()
     with target_errors():
@@ -102,10 +99,12 @@ def deploy(
         variables = kept | variables
         environment.check_count(variables)
         wished = workload or (now.workload if now and now.workload else None)
-        choice = workloads.choose(target.cloud, found.weights, found.needs_gpu, wished)
+        whose = "as asked for" if workload else "as the endpoint has it"
+        choice = workloads.choose(target.cloud, found.weights, found.needs_gpu, wished, whose)
         screen.print(f"model       {found.name} version {found.version}, {found.interface}")
         screen.print(f"workload    {choice.workload}: {escape(choice.reason)}")
-        for warning in (*choice.warnings, *preflight.warnings(found, variables)):
+        doubts = preflight.warnings(found, variables, gpus=choice.gpus, rate_limits=bool(limits))
+        for warning in (*choice.warnings, *doubts):
             screen.print(f"[yellow]warning[/]     {escape(warning)}")
         wish = Deployment(
             endpoint=endpoint,
@@ -117,7 +116,7 @@ def deploy(
             environment=variables,
             inference_table=table,
             rate_limits=limits,
-            tags={PREVIOUS: now.version} if now and now.version != found.version else {},
+            tags=remember(before, found.version),
         )
         carry_out(
             screen,
@@ -128,59 +127,6 @@ def deploy(
             minutes=timeout if wait else None,
             as_json=as_json,
         )
-
-
-def carry_out(
-    screen: Console,
-    target: Target,
-    wish: Deployment,
-    *,
-    exists: bool,
-    interface: str,
-    minutes: float | None,
-    as_json: bool,
-) -> None:
-    """Change the endpoint, wait, ask it, and end the program with the right status.
-
-    Args:
-        screen: for people.
-        target: where the endpoint is.
-        wish: what it shall serve.
-        exists: whether it is there already.
-        interface: of the model.
-        minutes: to wait; None not to.
-        as_json: whether a line for scripts is printed.
-    """
-    from model_wrapper.commands.smoke import smoke_test
-
-    (target.update if exists else target.create)(wish)
-    screen.print(f"endpoint    {wish.endpoint}: {'changing' if exists else 'being made'}")
-    facts = {"endpoint": wish.endpoint, "model": wish.model, "version": wish.version,
-             "workload": wish.workload}  # fmt: skip
-    following = f"python -m model_wrapper query {wish.endpoint} 'Name three colours.' --stream"
-    if minutes is None:
-        screen.print(f"next        python -m model_wrapper status {wish.endpoint} --wait")
-        if as_json:
-            print_json(**facts, ready=None)
-        return
-    state = follow(screen, target, wish.endpoint, minutes, wish.version)
-    if state.phase is Phase.FAILED:
-        tell_failure(screen, target, state)
-        if as_json:
-            print_json(**facts, ready=False)
-        raise typer.Exit(1)
-    smoke = smoke_test(target, wish.endpoint, interface)
-    screen.print(f"[bold green]answers[/]     {smoke.seconds:.1f} s: {escape(smoke.plain)}")
-    if smoke.stream_error:
-        screen.print(f"[yellow]no stream[/]   {escape(smoke.stream_error)}")
-    else:
-        screen.print(
-            f"streams     {smoke.pieces} pieces, the first after {smoke.first_piece:.1f} s"
-        )
-    screen.print(f"url         {state.url}")
-    screen.print(f"next        {following}")
-    if as_json:
-        print_json(**facts, ready=True, url=state.url, smoke=asdict(smoke))
 
 
 def _state(target: Target, endpoint: str) -> State | None:

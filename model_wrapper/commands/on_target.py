@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from model_wrapper.commands.terminal import fail
 from model_wrapper.targets import waiting
-from model_wrapper.targets.base import Served, State, Target, TargetError
+from model_wrapper.targets.base import Phase, Served, State, Target, TargetError, Unreachable
 from model_wrapper.targets.failures import explain
 from model_wrapper.targets.waiting import Look, StillWaiting
 
@@ -49,8 +49,10 @@ def target_errors() -> Iterator[None]:
     try:
         yield
     except TargetError as error:
-        known = explain(str(error))
-        more = f"\n{known.cause} {known.fix}" if known and not error.mistake else ""
+        # A connection that timed out is not a container that did.
+        ours = error.mistake or isinstance(error, Unreachable)
+        known = None if ours else explain(str(error))
+        more = f"\n{known.cause} {known.fix}" if known else ""
         fail(f"{error}{more}", status=2 if error.mistake else 1)
 
 
@@ -94,10 +96,17 @@ def describe(state: State) -> str:
     return ": ".join([state.phase.value, *filter(None, details)])
 
 
-def tell_failure(screen: Console, target: Target, state: State) -> None:
-    """The end of the logs of what failed, and what is likely behind it."""
+def tell_failure(screen: Console, target: Target, state: State, error: str = "") -> None:
+    """The end of the logs of what failed, and what is likely behind it.
+
+    Args:
+        screen: for people.
+        target: where the endpoint is.
+        state: of the endpoint.
+        error: what else was said of the failure.
+    """
     newest = state.newest
-    texts = [newest.message] if newest else []
+    texts = [error, newest.message] if newest else [error]
     if newest is not None:
         for kind in ("build", "service"):
             text = target.log(state.endpoint, newest.name, kind)
@@ -111,7 +120,7 @@ def tell_failure(screen: Console, target: Target, state: State) -> None:
     if known is not None:
         screen.print(f"\n[bold]likely cause[/]  {escape(known.cause)}")
         screen.print(f"[bold]what to do[/]    {escape(known.fix)}")
-    if state.answering and state.active:
+    if state.phase is Phase.FAILED and state.answering and state.active:
         screen.print(f"{version_of(state.active[0])} still answers under this endpoint.")
 
 
@@ -120,12 +129,12 @@ def version_of(served: Served) -> str:
     return f"{served.model} version {served.version}"
 
 
-def interface_of(target: Target, state: State, given: str | None) -> str:
+def interface_of(target: Target, state: State) -> str:
     """The schema that an endpoint speaks."""
-    from model_wrapper.targets.asking import interface_of_task
+    from model_wrapper.targets.asking import TELLING_TASKS, interface_of_task
 
-    if given is not None:
-        return given
+    if state.task in TELLING_TASKS:
+        return interface_of_task(state)
     serving = next(iter(state.active or state.pending), None)
     if serving is not None:
         try:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from model_wrapper.commands.deploy import PREVIOUS, carry_out
+from model_wrapper.commands.change import PREVIOUS, carry_out, remember
 from model_wrapper.commands.on_target import (
     AsJSON,
     Endpoint,
@@ -55,7 +55,7 @@ def rollback(
             size=now.size,
             scale_to_zero=now.scale_to_zero,
             environment=now.environment,
-            tags={PREVIOUS: now.version} if now.version != found.version else {},
+            tags=remember(state, found.version),
         )
         carry_out(
             screen,

@@ -4,12 +4,17 @@ from typing import Any
 
 from model_wrapper.targets.base import JSONObject, State, TargetError
 
+INTERFACES = ("chat-agent", "responses-agent", "chat-model", "openai")
+"""What :func:`question`, :func:`text_of` and :func:`piece_of` know."""
+
 # What an endpoint's task says of the schema, where the model itself can't be read.
 _OF_TASK = {
     "agent/v2/chat": "chat-agent",
     "agent/v1/responses": "responses-agent",
     "llm/v1/chat": "openai",
 }
+# Agents are logged under llm/v1/chat too, so that task says less than it seems to.
+TELLING_TASKS = ("agent/v2/chat", "agent/v1/responses")
 
 
 def interface_of_task(state: State) -> str:

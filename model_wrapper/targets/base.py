@@ -147,7 +147,17 @@ class RegisteredModel:
         return any(line.startswith("sglang") for line in self.requirements)
 
 
-class Target(Protocol):
+class Asked(Protocol):
+    """What answers questions."""
+
+    def invoke(self, endpoint: str, body: JSONObject) -> JSONObject:
+        """Ask the endpoint and return its whole answer."""
+
+    def stream(self, endpoint: str, body: JSONObject) -> Iterator[JSONObject]:
+        """Ask the endpoint and return its events as they come."""
+
+
+class Target(Asked, Protocol):
     """A place that serves registered models."""
 
     @property
@@ -174,12 +184,6 @@ class Target(Protocol):
 
     def log(self, endpoint: str, served: str, kind: LogKind) -> str:
         """The log of building the container or of running it; empty when there is none yet."""
-
-    def invoke(self, endpoint: str, body: JSONObject) -> JSONObject:
-        """Ask the endpoint and return its whole answer."""
-
-    def stream(self, endpoint: str, body: JSONObject) -> Iterator[JSONObject]:
-        """Ask the endpoint and return its events as they come."""
 
     def delete(self, endpoint: str) -> None:
         """Remove the endpoint."""

@@ -3,7 +3,7 @@
 Auth is the SDK's own: environment variables, ``~/.databrickscfg``, a notebook's context.
 """
 
-import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +14,7 @@ from databricks.sdk.config import Config
 from databricks.sdk.errors import DatabricksError, InternalError, NotFound, TemporarilyUnavailable
 from databricks.sdk.service import serving
 
-from app.sse import DONE, SSEDecoder
+from model_wrapper.targets import invocations
 from model_wrapper.targets.base import (
     Deployment,
     JSONObject,
@@ -36,9 +36,6 @@ from model_wrapper.targets.databricks_wire import (
 
 # The SDK retries a refused connection for five minutes by itself, in silence.
 _RETRY_SECONDS = 30
-_CONNECT_SECONDS = 10
-# Databricks ends a request after 597 seconds at the latest.
-_ANSWER_SECONDS = 600
 
 
 class DatabricksServing:
@@ -96,7 +93,8 @@ class DatabricksServing:
                     rate_limits=gateway.rate_limits,
                     usage_tracking_config=gateway.usage_tracking_config,
                 )
-            api.patch(wish.endpoint, add_tags=_tags(wish))
+            if wish.tags:
+                api.patch(wish.endpoint, add_tags=_tags(wish))
 
     def state(self, endpoint: str) -> State:
         """The endpoint now."""
@@ -125,31 +123,12 @@ class DatabricksServing:
             return ""
 
     def invoke(self, endpoint: str, body: JSONObject) -> JSONObject:
-        """Ask on the raw path: the SDK's own ``query`` drops an agent's messages."""
-        with self._post(endpoint, body) as response:
-            try:
-                answer = response.json()
-            except ValueError:
-                raise TargetError(f"the answer is no JSON: {response.text[:200]}") from None
-            if not isinstance(answer, dict):
-                raise TargetError(f"the answer is no JSON object: {response.text[:200]}")
-            return answer
+        """Ask the endpoint and return its whole answer."""
+        return invocations.invoke(self._url(endpoint), self._client.config.authenticate(), body)
 
     def stream(self, endpoint: str, body: JSONObject) -> Iterator[JSONObject]:
-        """Ask on the raw path: the SDK can't read a stream (databricks-sdk-py issue 1048).
-
-        Raises:
-            TargetError: the request was refused, or the stream broke off.
-        """
-        decoder = SSEDecoder()
-        with self._post(endpoint, {**body, "stream": True}) as response:
-            # As they arrive: a fixed size would wait for that many bytes.
-            for piece in response.raw.stream(decode_content=True):
-                for data in decoder.feed(piece):
-                    if data.strip() == DONE:
-                        return
-                    yield json.loads(data)
-        raise TargetError("the stream ended before its end mark, data: [DONE]")
+        """Ask the endpoint and return its events as they come."""
+        return invocations.stream(self._url(endpoint), self._client.config.authenticate(), body)
 
     def delete(self, endpoint: str) -> None:
         """Remove the endpoint."""
@@ -159,24 +138,6 @@ class DatabricksServing:
     def _url(self, endpoint: str) -> str:
         return f"{self._client.config.host}/serving-endpoints/{endpoint}/invocations"
 
-    @contextmanager
-    def _post(self, endpoint: str, body: JSONObject) -> Iterator[requests.Response]:
-        # Not through the SDK: it repeats a request that took long, and a generation with it.
-        try:
-            response = requests.post(
-                self._url(endpoint),
-                json=body,
-                headers=self._client.config.authenticate(),
-                timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
-                stream=True,
-            )
-            with response:
-                if not response.ok:
-                    raise TargetError(_refusal(response))
-                yield response
-        except requests.RequestException as error:
-            raise Unreachable(f"{type(error).__name__}: {error}") from error
-
 
 def connect() -> DatabricksServing:
     """The workspace that the SDK's usual settings name.
@@ -185,6 +146,8 @@ def connect() -> DatabricksServing:
         TargetError: they name none, or no way to sign in.
     """
     try:
+        # It warns of workspaces that do not describe themselves, and then works with them.
+        logging.getLogger("databricks.sdk").setLevel(logging.ERROR)
         config = Config(retry_timeout_seconds=_RETRY_SECONDS, product="chat-server")
         return DatabricksServing(WorkspaceClient(config=config))
     except ValueError as error:
@@ -198,17 +161,6 @@ def connect() -> DatabricksServing:
 
 def _tags(wish: Deployment) -> list[serving.EndpointTag]:
     return [serving.EndpointTag(key, value) for key, value in wish.tags.items()]
-
-
-def _refusal(response: requests.Response) -> str:
-    try:
-        body = response.json()
-        found = body.get("message") or body.get("error") or body
-        message = found if isinstance(found, str) else json.dumps(found)
-        code = body.get("error_code")
-    except (ValueError, AttributeError):
-        message, code = response.text[:500], None
-    return f"{response.status_code} {code + ': ' if code else ''}{message}"
 
 
 @contextmanager

@@ -113,8 +113,14 @@ KNOWN_FAILURES = (
         r"secret.*(does not exist|not found|no such|permission)",
     ),
     KnownFailure(
+        "Invalid access token",
+        "The token has expired, was revoked, or belongs to another workspace.",
+        "Make a new one, or sign in again; DATABRICKS_HOST must be the workspace that it is for.",
+    ),
+    KnownFailure(
         "PERMISSION_DENIED",
-        "Not the caller but the endpoint's creator, fixed when it was made, needs the grants.",
+        "A grant is missing. What an endpoint reads, it reads as its creator, who is fixed when "
+        "it is made, whoever the caller is.",
         "Give the creator USE CATALOG, USE SCHEMA and EXECUTE on the model. If it has left the "
         "workspace, delete the endpoint and deploy again as somebody else.",
         r"PERMISSION_DENIED|does not have (EXECUTE|USE)|is not authorized|lacks? .*permission",

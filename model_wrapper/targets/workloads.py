@@ -60,8 +60,11 @@ WORKLOADS: Mapping[str, tuple[Workload, ...]] = {
     ),
     "azure": (*_CPU, _T4, Workload("GPU_LARGE", "1 x A100, 80 GB", 79)),
 }
-# In the SDK but in no table above: taken on request, without a check of memory.
-_UNLISTED = ("GPU_LARGE", "GPU_XLARGE", "GPU_XLARGE_8", "MULTIGPU_MEDIUM", "GPU_MEDIUM")
+# In the SDK. Those that are in no table above are taken on request, without a check of memory.
+_KNOWN = (
+    *("CPU", "CPU_MEDIUM", "CPU_LARGE", "GPU_SMALL", "GPU_MEDIUM", "GPU_LARGE"),
+    *("GPU_XLARGE", "GPU_XLARGE_8", "MULTIGPU_MEDIUM"),
+)
 _REFUSED = {
     ("azure", "GPU_MEDIUM"): "Azure has no A10G: take GPU_LARGE (A100) or GPU_SMALL (T4)",
     ("azure", "MULTIGPU_MEDIUM"): "Azure has no A10G: take GPU_LARGE (A100)",
@@ -89,23 +92,32 @@ def memory_needed(weights: int) -> tuple[float, str]:
     )
 
 
-def choose(cloud: str, weights: int | None, needs_gpu: bool, wish: str | None = None) -> Choice:
+def choose(
+    cloud: str,
+    weights: int | None,
+    needs_gpu: bool,
+    wish: str | None = None,
+    whose: str = "as asked for",
+) -> Choice:
     """The workload for a model: the wished one if it can work, else the smallest that fits.
 
     Args:
-        cloud: ``aws`` or ``azure``.
+        cloud: ``aws`` or ``azure``; with a wish, any.
         weights: bytes of the model's weights, None when unknown.
         needs_gpu: whether the model was logged with an engine for GPUs.
-        wish: the caller's choice.
+        wish: what is taken if it can work.
+        whose: where the wish comes from, in words.
 
     Raises:
         TargetError: nothing fits, the wish can't work, or there is nothing to go by.
     """
-    table = WORKLOADS.get(cloud)
-    if table is None:
-        raise TargetError(f"no table of workloads for the cloud {cloud!r}: aws or azure", True)
+    table = WORKLOADS.get(cloud, ())
     if wish is not None:
-        return _checked(cloud, table, weights, needs_gpu, wish)
+        return _checked(cloud, table, weights, needs_gpu, wish, whose)
+    if not table:
+        raise TargetError(
+            f"what {cloud} has is in no table of ours: name its compute with --workload", True
+        )
     if weights is None:
         raise TargetError(
             "the size of the model's weights is not known, so the workload can't be chosen: "
@@ -127,16 +139,22 @@ def choose(cloud: str, weights: int | None, needs_gpu: bool, wish: str | None = 
 
 
 def _checked(
-    cloud: str, table: tuple[Workload, ...], weights: int | None, needs_gpu: bool, wish: str
+    cloud: str,
+    table: tuple[Workload, ...],
+    weights: int | None,
+    needs_gpu: bool,
+    wish: str,
+    whose: str,
 ) -> Choice:
     if refusal := _REFUSED.get((cloud, wish)):
         raise TargetError(f"{wish} can't be had: {refusal}", True)
     workload = next((entry for entry in table if entry.name == wish), None)
     if workload is None:
-        if wish not in _UNLISTED:
-            raise TargetError(f"no workload {wish!r} on {cloud}: {', '.join(_names(table))}", True)
+        if wish not in _KNOWN:
+            names = ", ".join(_names(table) or _KNOWN)
+            raise TargetError(f"no workload {wish!r} on {cloud}: {names}", True)
         warning = f"{wish} is in no table for {cloud}: whether the model fits was not checked"
-        return Choice(wish, "as asked for", (warning,))
+        return Choice(wish, whose, (warning,))
     if needs_gpu and not workload.gpus:
         raise TargetError(
             f"{wish} has no GPU, but the model was logged with an engine for GPUs: "
@@ -147,15 +165,17 @@ def _checked(
     if not needs_gpu and workload.gpus:
         warnings.append(f"the model was logged with the CPU engine; {wish}'s GPU stays idle")
     if weights is None:
-        return Choice(wish, "as asked for", tuple(warnings), workload.gpus)
+        return Choice(wish, whose, tuple(warnings), workload.gpus)
     if weights / GIB > workload.gib:
         raise TargetError(
-            f"{weights / GIB:.1f} GiB of weights do not fit on {wish} ({workload.hardware})", True
+            f"{weights / GIB:.1f} GiB of weights do not fit on {wish} ({workload.hardware}): "
+            "name a larger --workload",
+            True,
         )
     need, words = memory_needed(weights)
     if need > workload.gib:
         warnings.append(f"tight: {words}, and {wish} has about {workload.gib:g} GiB")
-    return Choice(wish, f"as asked for; {words}", tuple(warnings), workload.gpus)
+    return Choice(wish, f"{whose}; {words}", tuple(warnings), workload.gpus)
 
 
 def _names(table: tuple[Workload, ...]) -> list[str]:
