@@ -11,7 +11,13 @@ from dataclasses import replace
 import requests
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.config import Config
-from databricks.sdk.errors import DatabricksError, InternalError, NotFound, TemporarilyUnavailable
+from databricks.sdk.errors import (
+    DatabricksError,
+    DeadlineExceeded,
+    InternalError,
+    NotFound,
+    TemporarilyUnavailable,
+)
 from databricks.sdk.service import serving
 
 from model_wrapper.targets import invocations
@@ -36,6 +42,7 @@ from model_wrapper.targets.databricks_wire import (
 
 # The SDK retries a refused connection for five minutes by itself, in silence.
 _RETRY_SECONDS = 30
+_AWAY = (InternalError, TemporarilyUnavailable, DeadlineExceeded)
 
 
 class DatabricksServing:
@@ -170,10 +177,10 @@ def _readable_errors(endpoint: str | None = None) -> Iterator[None]:
         yield
     except NotFound as error:
         raise NoSuchEndpoint(_words(error), True) from error
-    except (InternalError, TemporarilyUnavailable) as error:
-        raise Unreachable(_words(error)) from error
     except DatabricksError as error:
-        raise TargetError(_words(error)) from error
+        # Itself and no subclass: a status that the SDK does not know, such as a proxy's 502.
+        away = isinstance(error, _AWAY) or type(error) is DatabricksError
+        raise (Unreachable if away else TargetError)(_words(error)) from error
     except (requests.RequestException, TimeoutError) as error:
         raise Unreachable(f"Databricks can't be reached: {error}") from error
 

@@ -6,9 +6,11 @@ https://docs.databricks.com/api/workspace/servingendpoints/create
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Body = TypeVar("Body", bound=BaseModel)
 
 Workload = Literal[
     "CPU",
@@ -97,3 +99,18 @@ class Create(Strict):
 class Tags(Strict):
     add_tags: list[Tag] = []
     delete_tags: list[str] = []
+
+
+class Refused(Exception):
+    """An error answer."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+def parsed(kind: type[Body], body: Any) -> Body:
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        raise Refused(400, "INVALID_PARAMETER_VALUE", str(error)) from None

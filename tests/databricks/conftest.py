@@ -7,29 +7,41 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from databricks.sdk.clock import RealClock
 from typer.testing import CliRunner, Result
 
 from model_wrapper.cli import cli
-from model_wrapper.targets import waiting
+from model_wrapper.targets import invocations, waiting
 from model_wrapper.targets.databricks import DatabricksServing, connect
-from tests.databricks.server import running
+from tests.databricks.server import API, running
 from tests.databricks.workspace import Workspace
 
 MODEL = "main.chat.qwen"
 Run = Callable[..., Result]
 
 
+@pytest.fixture(scope="session")
+def api() -> Iterator[tuple[API, str]]:
+    served = API(Workspace())
+    with running(served) as url:
+        yield served, url
+
+
 @pytest.fixture
-def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
-    found = Workspace()
-    with running(found) as url:
-        monkeypatch.setenv("DATABRICKS_HOST", url)
-        monkeypatch.setenv("DATABRICKS_TOKEN", found.token)
-        # Nobody's own configuration, no metadata service of a cloud.
-        monkeypatch.setenv("DATABRICKS_CONFIG_FILE", "/nonexistent")
-        monkeypatch.setenv("DATABRICKS_AUTH_TYPE", "pat")
-        monkeypatch.setattr(waiting, "INTERVAL", 0.01)
-        yield found
+def workspace(api: tuple[API, str], monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A new one, behind the address that the settings name."""
+    served, url = api
+    served.workspace = Workspace()
+    monkeypatch.setenv("DATABRICKS_HOST", url)
+    monkeypatch.setenv("DATABRICKS_TOKEN", served.workspace.token)
+    # Nobody's own configuration, no metadata service of a cloud.
+    monkeypatch.setenv("DATABRICKS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("DATABRICKS_AUTH_TYPE", "pat")
+    # Nobody waits in a test.
+    monkeypatch.setattr(waiting, "INTERVAL", 0.01)
+    monkeypatch.setattr(invocations, "PAUSE", 0.0)
+    monkeypatch.setattr(RealClock, "sleep", lambda _clock, _seconds: None)
+    return served.workspace
 
 
 @pytest.fixture

@@ -7,32 +7,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import uvicorn
-from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.databricks import answers
-from tests.databricks.bodies import Config, Create, Gateway, Tags
-from tests.databricks.workspace import Endpoint, Version, Workspace
+from tests.databricks.bodies import Config, Create, Gateway, Refused, Tags, parsed
+from tests.databricks.registry import RegistryAPI
+from tests.databricks.workspace import CUT, Endpoint, Workspace
 from tests.wrapper.sandbox import free_port
 
-Body = TypeVar("Body", bound=BaseModel)
 
-
-class Refused(Exception):
-    """An error answer."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
-
-
-class API:
+class API(RegistryAPI):
     """The routes, each named after the SDK's method that calls it."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -70,6 +60,8 @@ class API:
                     raise Refused(403, "PERMISSION_DENIED", "Invalid access token.")
                 if self.workspace.faults:
                     raise Refused(*self.workspace.faults.pop(0))
+                if refusal := self.workspace.refusals.get(call.__name__):
+                    raise Refused(*refusal)
                 found = call(request, body)
                 return found if isinstance(found, Response) else JSONResponse(found)
             except Refused as error:
@@ -81,7 +73,7 @@ class API:
     # Serving endpoints
 
     def create(self, _: Request, body: Any) -> Any:
-        wish = _parsed(Create, body)
+        wish = parsed(Create, body)
         if wish.name in self.workspace.endpoints:
             raise Refused(
                 400, "RESOURCE_ALREADY_EXISTS", f"Endpoint with name '{wish.name}' already exists."
@@ -115,19 +107,19 @@ class API:
                 "RESOURCE_CONFLICT",
                 f"Endpoint {endpoint.name} can't be updated: an update is in progress.",
             )
-        config = _parsed(Config, body)
+        config = parsed(Config, body)
         self._check_versions(config)
         endpoint.change(config, self.workspace.steps)
         return endpoint.as_json(self.workspace.task_of(endpoint))
 
     def put_ai_gateway(self, request: Request, body: Any) -> Any:
         endpoint = self._endpoint(request)
-        endpoint.gateway = _parsed(Gateway, body)
+        endpoint.gateway = parsed(Gateway, body)
         return endpoint.gateway.model_dump(exclude_none=True)
 
     def patch(self, request: Request, body: Any) -> Any:
         endpoint = self._endpoint(request)
-        change = _parsed(Tags, body)
+        change = parsed(Tags, body)
         endpoint.tags |= {tag.key: tag.value or "" for tag in change.add_tags}
         tags = [{"key": key, "value": value} for key, value in endpoint.tags.items()]
         return {"tags": tags}
@@ -146,57 +138,19 @@ class API:
         if reason := answers.refusal(task, body):
             raise Refused(400, "INVALID_PARAMETER_VALUE", reason)
         if not body.get("stream"):
-            return answers.whole(task)
-        if self.workspace.refuses_streams:
-            raise Refused(400, "BAD_REQUEST", "This endpoint does not support streaming.")
+            return answers.whole(task) if self.workspace.answer is None else self.workspace.answer
+        return self.stream(request, task)
+
+    def stream(self, _: Request, task: Any) -> Response:
+        """What ``invocations`` answers where a stream is asked for."""
+        if refusal := self.workspace.refusals.get("stream"):
+            raise Refused(*refusal)
+        if self.workspace.stream_type == "application/json":
+            return JSONResponse(answers.whole(task))
         events = [f"data: {json.dumps(event)}\n\n" for event in answers.pieces(task)]
-        return StreamingResponse(
-            iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream"
-        )
-
-    # Unity Catalog
-
-    def list_versions(self, request: Request, _: Any) -> Any:
-        name = request.path_params["model"]
-        found = [each for each in self.workspace.versions if each.model == name]
-        if not found:
-            raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"Model '{name}' does not exist.")
-        return {"model_versions": [_version(each) for each in found]}
-
-    def get_version(self, request: Request, _: Any) -> Any:
-        name, number = request.path_params["model"], request.path_params["number"]
-        found = self.workspace.version(name, number)
-        if found is None:
-            raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"{name} has no version {number}.")
-        return _version(found)
-
-    def get_by_alias(self, request: Request, _: Any) -> Any:
-        name, alias = request.path_params["model"], request.path_params["alias"]
-        for each in self.workspace.versions:
-            if each.model == name and alias in each.aliases:
-                return _version(each)
-        raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"{name} has no alias {alias}.")
-
-    # Files
-
-    def download(self, request: Request, _: Any) -> Any:
-        content = self.workspace.files().get(request.path_params["path"])
-        if not isinstance(content, bytes):
-            raise Refused(404, "NOT_FOUND", "The file does not exist.")
-        return Response(content, media_type="application/octet-stream")
-
-    def list_directory_contents(self, request: Request, _: Any) -> Any:
-        folder = request.path_params["path"].rstrip("/") + "/"
-        entries: dict[str, dict[str, Any]] = {}
-        for path, content in self.workspace.files().items():
-            if path.startswith(folder):
-                name, slash, _rest = path.removeprefix(folder).partition("/")
-                size = len(content) if isinstance(content, bytes) else content
-                entry = {"path": folder + name, "name": name, "is_directory": bool(slash)}
-                entries[name] = entry if slash else {**entry, "file_size": size}
-        if not entries:
-            raise Refused(404, "NOT_FOUND", "The directory does not exist.")
-        return {"contents": list(entries.values())}
+        scripted = self.workspace.stream
+        pieces = [*events, "data: [DONE]\n\n"] if scripted is None else scripted
+        return StreamingResponse(_one_by_one(pieces), media_type=self.workspace.stream_type)
 
     def _endpoint(self, request: Request) -> Endpoint:
         name = request.path_params["name"]
@@ -227,26 +181,18 @@ class API:
                 )
 
 
-def _parsed(kind: type[Body], body: Any) -> Body:
-    try:
-        return kind.model_validate(body)
-    except ValidationError as error:
-        raise Refused(400, "INVALID_PARAMETER_VALUE", str(error)) from None
-
-
-def _version(version: Version) -> dict[str, Any]:
-    return {
-        "model_name": version.model.rpartition(".")[2],
-        "version": version.number,
-        "status": version.status,
-    }
+def _one_by_one(pieces: list[str]) -> Iterator[str]:
+    for piece in pieces:
+        if piece == CUT:
+            raise ConnectionAbortedError("the server goes away, as the test wants it")
+        yield piece
 
 
 @contextmanager
-def running(workspace: Workspace) -> Iterator[str]:
-    """The address of a workspace, in a thread of its own."""
+def running(api: API) -> Iterator[str]:
+    """Its address, in a thread of its own."""
     port = free_port()
-    config = uvicorn.Config(API(workspace).app, port=port, log_config=None, lifespan="off")
+    config = uvicorn.Config(api.app, port=port, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

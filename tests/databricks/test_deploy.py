@@ -8,7 +8,7 @@ import pytest
 
 from tests.databricks.answers import WORDS
 from tests.databricks.conftest import MODEL, Run, facts
-from tests.databricks.workspace import READY, Step, Workspace, failed
+from tests.databricks.workspace import NO_STREAMS, READY, Step, Workspace, failed
 
 BASE = ("deploy", "chat", "--model", MODEL)
 
@@ -134,15 +134,16 @@ def test_a_deployment_that_takes_too_long_goes_on(workspace: Workspace, run: Run
 
 def test_an_endpoint_that_does_not_stream_still_serves(workspace: Workspace, run: Run) -> None:
     workspace.register()
-    workspace.refuses_streams = True
+    workspace.refusals["stream"] = NO_STREAMS
     result = run(*BASE, "--json")
     assert "does not support streaming" in facts(result)["smoke"]["stream_error"]
 
 
-def test_the_platform_may_be_away_for_a_moment(workspace: Workspace, run: Run) -> None:
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_the_platform_may_be_away_for_a_moment(status: int, workspace: Workspace, run: Run) -> None:
     workspace.register()
     run(*BASE, "--no-wait")
-    workspace.faults = [(500, "INTERNAL_ERROR", "try again")]
+    workspace.faults = [(status, "", "try again")] * 2
     run("status", "chat", "--wait")
 
 
@@ -174,52 +175,26 @@ def test_no_way_back(workspace: Workspace, run: Run) -> None:
     assert "no ready version before 1" in run("rollback", "chat", status=2).output
 
 
-WARNINGS = {
-    "skinny": ({"requirements": ("mlflow-skinny==3.17.2", "sglang==0.5")}, "mlflow-skinny"),
-    "old": ({"mlflow_version": "2.20.1"}, "endpoints stream only"),
-    "timeout": ({"config": {"request_timeout": 600}}, "297"),
-    "entrypoint": ({"metadata": {"entrypoint": "python -u server"}}, "env_pack"),
-}
-
-
-@pytest.mark.parametrize("name", WARNINGS)
-def test_what_is_known_to_go_wrong_is_told_first(name: str, workspace: Workspace, run: Run) -> None:
-    options, words = WARNINGS[name]
-    workspace.register(**options)  # type: ignore[arg-type]
-    result = run(*BASE, "--no-wait")
-    assert "warning" in result.output
-    assert words in result.output.replace("\n", " ")
-
-
-def test_a_sound_model_has_no_warnings(workspace: Workspace, run: Run) -> None:
+def test_the_endpoint_as_an_option(workspace: Workspace, run: Run) -> None:
     workspace.register()
-    assert "warning" not in run(*BASE, "--no-wait").output
+    run("deploy", "--model", MODEL, "--endpoint", "chat")
+    assert "chat" in workspace.endpoints
+    run(*BASE, "--endpoint", "chat")
+    assert "one endpoint" in run(*BASE, "--endpoint", "other", status=2).output
+    assert "name the endpoint" in run("deploy", "--model", MODEL, status=2).output
+    assert set(workspace.endpoints) == {"chat"}
 
 
-def test_an_open_secret_is_told(workspace: Workspace, run: Run) -> None:
+def test_the_gateway_of_an_endpoint_is_changed_only_where_it_was_asked_for(
+    workspace: Workspace, run: Run
+) -> None:
     workspace.register()
-    assert "everybody who sees" in run(*BASE, "--no-wait", "--env", "HF_TOKEN=hf_x").output
-
-
-MISTAKES = {
-    "no such model": (["--model", "main.chat.other"], "does not exist"),
-    "no such version": (["--version", "9"], "no version 9"),
-    "a version that is no number": (["--version", "champion"], "--alias"),
-    "no such alias": (["--alias", "nobody"], "no alias nobody"),
-    "half a name": (["--model", "qwen"], "catalog.schema.name"),
-    "both": (["--version", "1", "--alias", "x"], "not both"),
-    "variable without a value": (["--env", "A"], "NAME=value"),
-    "a secret with blanks": (["--env", "A={{ secrets/x/y }}"], "{{secrets/scope/key}}"),
-    "table": (["--inference-table", "main"], "catalog.schema"),
-    "rate": (["--rate-limit", "many"], "--rate-limit"),
-    "no such compute": (["--workload", "GPU_HUGE"], "GPU_HUGE"),
-    "no GPU": (["--workload", "CPU"], "no GPU"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_named_and_nothing_is_made(name: str, workspace: Workspace, run: Run) -> None:
-    workspace.register()
-    options, words = MISTAKES[name]
-    assert words in run(*BASE, *options, status=2).output
-    assert not workspace.endpoints
+    run(*BASE, "--inference-table", "main.logs")
+    run(*BASE, "--rate-limit", "9/user")
+    run(*BASE, "--scale-to-zero")
+    (gateway,) = sent(workspace, "PUT", "/ai-gateway")
+    assert gateway["inference_table_config"]["schema_name"] == "logs"
+    (limit,) = gateway["rate_limits"]
+    assert (limit["calls"], limit["key"]) == (9, "user")
+    # The version stayed the same, so there was nothing to remember.
+    assert not sent(workspace, "PATCH", "/tags")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.databricks.answers import WORDS
 from tests.databricks.conftest import MODEL, Run, facts
-from tests.databricks.workspace import Step, Workspace, failed
+from tests.databricks.workspace import NO_STREAMS, Step, Workspace, failed
 
 ROOT = Path(__file__).parents[2]
 TASKS = {
@@ -73,7 +73,7 @@ def test_a_model_with_an_entrypoint_speaks_openai(workspace: Workspace, run: Run
 def test_a_refusal_is_shown_with_what_it_means(workspace: Workspace, run: Run) -> None:
     workspace.register()
     run("deploy", "chat", "--model", MODEL)
-    workspace.refuses_streams = True
+    workspace.refusals["stream"] = NO_STREAMS
     told = run("query", "chat", "Three colours?", "--stream", status=1).output
     assert "This endpoint does not support streaming" in told
     assert "Ask without --stream" in told
@@ -135,11 +135,6 @@ def test_delete(workspace: Workspace, run: Run) -> None:
     assert "chat" in workspace.endpoints
     run("delete", "chat", "--yes")
     assert not workspace.endpoints
-
-
-def test_a_wrong_token(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABRICKS_TOKEN", "wrong")
-    assert "Invalid access token" in run("status", status=1).output
 
 
 def test_nobody_there(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

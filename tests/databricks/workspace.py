@@ -13,6 +13,10 @@ from tests.databricks.bodies import Config, Gateway
 DEFAULTS = {"interface": "chat-agent", "request_timeout": 290}
 
 
+NO_STREAMS = (400, "BAD_REQUEST", "This endpoint does not support streaming.")
+CUT = "the connection breaks here"
+
+
 @dataclass(frozen=True)
 class Step:
     """One state in the course of a change. Each look at the endpoint goes on to the next one."""
@@ -28,9 +32,9 @@ class Step:
 READY = Step("DEPLOYMENT_READY", outcome="ready")
 
 
-def failed(message: str, **logs: str) -> Step:
+def failed(message: str, deployment: str = "DEPLOYMENT_FAILED", **logs: str) -> Step:
     """The end of a change that did not succeed."""
-    return Step("DEPLOYMENT_FAILED", message, outcome="failed", **logs)
+    return Step(deployment, message, outcome="failed", **logs)
 
 
 @dataclass
@@ -57,6 +61,8 @@ class Endpoint:
     step: Step | None = None
     rest: list[Step] = field(default_factory=list)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    message: str = ""
+    """Of what is served, such as "Scaled to zero"."""
 
     def change(self, config: Config, steps: list[Step]) -> None:
         """Begin to serve something else."""
@@ -91,7 +97,8 @@ class Endpoint:
             "tags": [{"key": key, "value": value} for key, value in self.tags.items()],
         }
         if self.active:
-            told["config"] = {"served_entities": self._entities(self.active, "DEPLOYMENT_READY")}
+            entities = self._entities(self.active, "DEPLOYMENT_READY", self.message)
+            told["config"] = {"served_entities": entities}
         if self.pending and self.step:
             state = self.step
             entities = self._entities(self.pending, state.deployment, state.message)
@@ -123,7 +130,13 @@ class Workspace:
         """Status, error code and message of answers that come before any other."""
         self.steps: list[Step] = [Step(), READY]
         """Of every change that begins."""
-        self.refuses_streams = False
+        self.refusals: dict[str, tuple[int, str, str]] = {}
+        """The same for one call every time, by the name of its method in ``server.API``."""
+        self.answer: Any = None
+        """Instead of the plain answer of a model."""
+        self.stream: list[str] | None = None
+        """Instead of its events; at ``CUT`` the connection breaks."""
+        self.stream_type = "text/event-stream"
 
     def register(
         self,
