@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -38,13 +39,18 @@ def test_it_has_them_all() -> None:
 
 
 @pytest.mark.parametrize("line", ON_DATABRICKS, ids=" ".join)
-def test_a_command_on_databricks(line: list[str], workspace: Workspace, run: Run) -> None:
+def test_a_command_on_databricks(
+    line: list[str], workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in (1, 2):
         workspace.register("main.llm.qwen", number, aliases=("champion",) * (number == 2))
     workspace.steps = [Step(build_log="built", service_log="up"), *workspace.steps]
     run("deploy", "chat", "--model", "main.llm.qwen")
+    # A gateway's address is the workspace's here, which asks for a key.
+    monkeypatch.setenv("API_KEY", workspace.token)
+    places = {"http://127.0.0.1:8080": os.environ["DATABRICKS_HOST"]}
     # It would go on until Ctrl-C.
-    run(*[word for word in line if word != "--follow"])
+    run(*[places.get(word, word) for word in line if word != "--follow"])
 
 
 @pytest.mark.parametrize("line", LOGGING, ids=" ".join)

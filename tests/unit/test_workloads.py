@@ -74,3 +74,11 @@ def test_a_doubtful_wish_is_granted_with_a_warning(
     choice = choose("aws", weights, gpu, wish)
     assert choice.workload == wish
     assert any(words in warning for warning in choice.warnings)
+
+
+def test_a_cloud_without_a_table_takes_what_is_named() -> None:
+    choice = choose("gcp", GIB, True, "GPU_MEDIUM", "as the endpoint has it")
+    assert (choice.workload, choice.reason) == ("GPU_MEDIUM", "as the endpoint has it")
+    assert "not checked" in choice.warnings[0]
+    with pytest.raises(TargetError, match="GPU_HUGE"):
+        choose("gcp", GIB, True, "GPU_HUGE")
