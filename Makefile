@@ -31,6 +31,10 @@ serve: .venv $(if $(ENGINE_URL),,.venv-engine) ## Start the server and a real en
 test: check .venv-engine $(OLD_MLFLOW_VENVS) ## Run every check and test, on the real engine
 	.venv/bin/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: test-faults
+test-faults: .venv .venv-engine ## Only the tests in which something breaks (a part of `make test`)
+	.venv/bin/python -m pytest tests/faults $(PYTEST_ARGS)
+
 .PHONY: check
 check: .venv ## Lint, formatting, types and the container files
 	.venv/bin/ruff check .

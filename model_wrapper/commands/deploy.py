@@ -45,13 +45,15 @@ def deploy(
     ] = None,
     size: Annotated[
         Literal["Small", "Medium", "Large"] | None,
-        typer.Option(help="Concurrency: 4, 8-16, 16-64. A GPU replica counts for 4. [Small]"),
+        typer.Option(
+            help="Concurrency: 4, 8-16, 16-64. A GPU replica counts for 4. Default: Small."
+        ),
     ] = None,
     scale_to_zero: Annotated[
         bool | None,
         typer.Option(
             help="Give the compute back after 30 idle minutes; the next request then waits "
-            "for a whole start. [no]"
+            "for a whole start. Default: no."
         ),
     ] = None,
     env: Annotated[

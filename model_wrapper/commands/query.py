@@ -36,7 +36,7 @@ def query(
     url: Annotated[
         str | None,
         typer.Option(
-            help="Ask a gateway of your own there, such as http://127.0.0.1:8080, under any NAME, "
+            help="Ask a gateway of your own there, such as http://127.0.0.1:8080, under any name, "
             "in ChatAgent's schema unless --interface says otherwise; the key is API_KEY."
         ),
     ] = None,

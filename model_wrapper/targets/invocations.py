@@ -5,7 +5,7 @@ Not through ``databricks-sdk``: its ``query`` drops an agent's messages, can't r
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import requests
@@ -81,7 +81,7 @@ def _post(url: str, headers: Mapping[str, str], body: JSONObject) -> Iterator[re
             with session.post(
                 url,
                 json=body,
-                headers=dict(headers),
+                auth=_with(headers),
                 timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 stream=True,
             ) as response:
@@ -91,6 +91,17 @@ def _post(url: str, headers: Mapping[str, str], body: JSONObject) -> Iterator[re
     # What is read from ``raw`` raises urllib3's own exceptions.
     except (requests.RequestException, HTTPError) as error:
         raise Unreachable(f"{type(error).__name__}: {error}") from error
+
+
+def _with(
+    headers: Mapping[str, str],
+) -> Callable[[requests.PreparedRequest], requests.PreparedRequest]:
+    # As plain headers, a login in ~/.netrc for this host would take the token's place.
+    def authenticate(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers.update(headers)
+        return request
+
+    return authenticate
 
 
 def _json_object(content: bytes) -> JSONObject:

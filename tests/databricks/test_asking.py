@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -127,6 +128,16 @@ def test_a_gateway_in_place_of_databricks(
     assert {path for _method, path, _body in workspace.requests} == {
         "/serving-endpoints/chat/invocations"
     }
+
+
+def test_a_login_in_netrc_does_not_replace_the_token(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    run(*ASK)
+    run(*ASK, "--stream")
 
 
 def test_nobody_at_the_gateways_address(run: Run) -> None:

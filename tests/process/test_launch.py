@@ -48,7 +48,7 @@ def test_arguments_reach_the_engine_unharmed(start: Start, tmp_path: Path) -> No
 
 def test_engine_listens_on_loopback_only(start: Start, tmp_path: Path) -> None:
     record = tmp_path / "calls"
-    server = start("works", HOST="0.0.0.0", FAKE_ENGINE_RECORD=str(record))
+    server = start("works", HOST="0.0.0.0", ALLOW_NO_API_KEY="true", FAKE_ENGINE_RECORD=str(record))
     wait_until_ready(server)
     launched = _calls(record)[-1]["arguments"]
     assert launched.count("--host") == 1
