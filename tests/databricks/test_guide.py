@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from app.cli import cli as app_cli
 from model_wrapper.cli import cli
 from model_wrapper.targets.failures import KNOWN_FAILURES
 from model_wrapper.targets.workloads import WORKLOADS
@@ -74,6 +75,14 @@ def test_validate_has_these_options(line: list[str]) -> None:
     """It is run elsewhere (tests/wrapper); here only its arguments are read."""
     result = CliRunner().invoke(cli, [*line, "--help"])
     assert result.exit_code == 0
+
+
+def test_serve_has_these_options() -> None:
+    """It is run elsewhere too (tests/wrapper)."""
+    lines = re.findall(r"^    python -m app (serve .*)$", GUIDE, re.MULTILINE)
+    assert lines
+    for line in lines:
+        assert CliRunner().invoke(app_cli, [*shlex.split(line), "--help"]).exit_code == 0
 
 
 def test_the_table_of_errors_is_the_one_in_the_code() -> None:

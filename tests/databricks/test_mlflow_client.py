@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from tests.databricks.answers import WORDS
 from tests.databricks.conftest import MODEL, Run
 from tests.databricks.workspace import Workspace
 
+GUIDE = (Path(__file__).parents[2] / "docs" / "databricks.md").read_text("utf-8")
 QUESTION: dict[str, Any] = {"messages": [{"role": "user", "content": "Three colours?"}]}
 
 
@@ -41,3 +45,13 @@ def test_predict_stream(client: Any) -> None:
 def test_it_sees_the_endpoint(client: Any) -> None:
     assert client.get_endpoint("chat")["state"]["ready"] == "READY"
     assert [endpoint["name"] for endpoint in client.list_endpoints()] == ["chat"]
+
+
+def test_the_lines_of_the_guide(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/databricks.md, its block of Python."""
+    start = GUIDE.index("    from mlflow.deployments import")
+    lines = GUIDE[start:].splitlines()
+    block = itertools.takewhile(lambda line: not line or line.startswith("    "), lines)
+    exec(textwrap.dedent("\n".join(block)), {})
+    answer = "".join(WORDS)
+    assert capsys.readouterr().out == f"{answer}\n{answer}"
