@@ -136,6 +136,8 @@ class SGLangEngine(OpenAIEngine):
                 child = await self._bring_up()
         except _EndedWhileLoading as error:
             return Loss(error.message, by_itself=error.by_signal)
+        except _PortTaken as error:
+            return Loss(error.message)  # an engine that was killed may be about to give it back
         except _LostWhileWarming as error:
             return Loss(error.message, responsive=False)
         except ChatServerError as error:
@@ -186,7 +188,7 @@ class SGLangEngine(OpenAIEngine):
         if is_free(self._port):
             return
         if self._settings.engine_port:
-            raise EngineFailed(
+            raise _PortTaken(
                 f"ENGINE_PORT={self._port} is taken; choose another one, or 0 for any that is free"
             )
         self._port = free_port()
@@ -249,6 +251,10 @@ class _EndedWhileLoading(EngineFailed):
     def __init__(self, status: int) -> None:
         super().__init__(f"the engine ended with {_describe_exit(status)} while loading")
         self.by_signal = status < 0
+
+
+class _PortTaken(EngineFailed):
+    """Somebody listens on the port that the engine must have."""
 
 
 class _LostWhileWarming(EngineFailed):
