@@ -92,9 +92,9 @@ def test_a_build_that_fails(workspace: Workspace, run: Run) -> None:
     workspace.steps = [Step(), failed("Container image build failed", build_log=log)]
     result = run(*BASE, "--json", status=1)
     assert facts(result)["ready"] is False
-    told = result.stderr
-    assert "last lines of the build log" in told
+    _, _, told = result.stderr.partition("last lines of the build log")
     assert "line 49" in told
+    assert "line 1\n" not in told
     assert "likely cause" in told
     assert "no release for the endpoint's Python" in told
 
@@ -145,6 +145,17 @@ def test_the_platform_may_be_away_for_a_moment(status: int, workspace: Workspace
     run(*BASE, "--no-wait")
     workspace.faults = [(status, "", "try again")] * 2
     run("status", "chat", "--wait")
+
+
+def test_a_state_of_before_the_change_is_not_taken_for_its_end(
+    workspace: Workspace, run: Run
+) -> None:
+    workspace.register()
+    workspace.register(number=2)
+    run(*BASE, "--version", "1")
+    workspace.lag = 2
+    workspace.steps = [Step(), failed("The container crashed")]
+    run(*BASE, "--version", "2", status=1)
 
 
 def test_rollback_goes_to_what_was_served_before(workspace: Workspace, run: Run) -> None:

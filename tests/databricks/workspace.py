@@ -61,6 +61,8 @@ class Endpoint:
     step: Step | None = None
     rest: list[Step] = field(default_factory=list)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    before: list[Any] = field(default_factory=list)
+    """What the next looks at it see, see ``Workspace.lag``."""
     message: str = ""
     """Of what is served, such as "Scaled to zero"."""
 
@@ -132,6 +134,8 @@ class Workspace:
         """Of every change that begins."""
         self.refusals: dict[str, tuple[int, str, str]] = {}
         """The same for one call every time, by the name of its method in ``server.API``."""
+        self.lag = 0
+        """Looks at an endpoint that still see how it was before a change."""
         self.answer: Any = None
         """Instead of the plain answer of a model."""
         self.stream: list[str] | None = None
