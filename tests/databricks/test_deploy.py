@@ -180,6 +180,19 @@ def test_rollback_without_a_memory(workspace: Workspace, run: Run) -> None:
     assert facts(run("rollback", "chat", "--json"))["version"] == "2"
 
 
+def test_rollback_does_not_return_to_where_it_is(workspace: Workspace, run: Run) -> None:
+    """A change that failed leaves the memory of the version that goes on being served."""
+    for number in (1, 2, 3):
+        workspace.register(number=number)
+    run(*BASE, "--version", "2")
+    workspace.steps = [failed("The container crashed")]
+    run(*BASE, "--version", "3", status=1)
+    workspace.steps = [READY]
+    run(*BASE, "--version", "2")
+    assert workspace.endpoints["chat"].tags == {"previous_version": "2"}
+    assert facts(run("rollback", "chat", "--json"))["version"] == "1"
+
+
 def test_no_way_back(workspace: Workspace, run: Run) -> None:
     workspace.register()
     run(*BASE)

@@ -137,6 +137,24 @@ def test_delete(workspace: Workspace, run: Run) -> None:
     assert not workspace.endpoints
 
 
+def test_delete_asks_who_sits_at_a_terminal(workspace: Workspace, run: Run) -> None:
+    workspace.register()
+    run("deploy", "chat", "--model", MODEL)
+    for answer, status, left in (("n", 1, {"chat"}), ("y", 0, set())):
+        ours, theirs = os.openpty()
+        try:
+            os.write(ours, f"{answer}\n".encode())
+            done = subprocess.run(
+                [sys.executable, "-m", "model_wrapper", "delete", "chat"],
+                cwd=ROOT, stdin=theirs, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        assert f"which serves {MODEL} version 1" in done.stdout
+        assert (done.returncode, set(workspace.endpoints)) == (status, left), done.stderr
+
+
 def test_nobody_there(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:9")
     monkeypatch.setattr("model_wrapper.targets.databricks._RETRY_SECONDS", 1)
