@@ -72,6 +72,7 @@ lock: .venv .venv-lock/installed ## Resolve requirements/*.in into the pinned li
 		echo "mlflow-skinny==$$version" > .venv-lock/mlflow.txt; \
 		($(call compile,--universal --python-version 3.11) -c ../.venv-lock/mlflow.txt \
 			mlflow-old.in -o mlflow-$$version.txt --no-annotate); done
+	$(call compile,--universal --python-version 3.11) model-mlflow-2.20.2.in -o model-mlflow-2.20.2.txt
 	.venv/bin/python -m model_wrapper.packaging.lock
 
 compile = cd requirements && ../.venv-lock/bin/uv pip compile --quiet $(UPGRADE) $(1) \

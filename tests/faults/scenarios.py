@@ -23,7 +23,11 @@ from tests.process.server import ServerProcess
 LONG = 400  # tokens of the open stream
 PATIENCE = 180.0
 HANG_TIMEOUT = 5.0
-SETTINGS = {"ENGINE_HANG_TIMEOUT": str(HANG_TIMEOUT), "SHUTDOWN_GRACE": "60"}
+SETTINGS = {
+    "ENGINE_HANG_TIMEOUT": str(HANG_TIMEOUT),
+    "ENGINE_MAX_RESTARTS": "9",  # one server meets fault after fault
+    "SHUTDOWN_GRACE": "60",
+}
 
 
 @dataclass(frozen=True)

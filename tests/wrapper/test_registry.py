@@ -64,7 +64,11 @@ def test_registered_under_an_alias(own: Sandbox, tracking: str, registered: dict
     found = own.wrapper("resolve", ALIAS, "--tracking-uri", tracking, "--json")
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout) == {
-        "settings": {"engine_device": "cpu", "model": "smollm2-135m-instruct"},
+        "settings": {
+            "engine_device": "cpu",
+            "model": "smollm2-135m-instruct",
+            "request_timeout": 290,  # as long as Databricks waits
+        },
         "interface": "chat-agent",
     }
 

@@ -36,8 +36,12 @@ def pins(lines: list[str]) -> dict[str, str]:
 
 
 def engine_pins(engine: str) -> dict[str, str]:
-    text = (FOLDER / f"engine-{engine}.txt").read_text("utf-8")
-    return pins([line for line in re.sub(r"#.*", "", text).split("\n") if line.strip()])
+    return pins(_lines(f"engine-{engine}.txt"))
+
+
+def _lines(file: str) -> list[str]:
+    text = (FOLDER / file).read_text("utf-8")
+    return [line for line in re.sub(r"#.*", "", text).split("\n") if line.strip()]
 
 
 @pytest.mark.parametrize(("engine", "python"), targets())
@@ -45,6 +49,12 @@ def test_it_resolves_to_the_committed_list(engine: str, python: tuple[int, int])
     """``make lock`` would change nothing."""
     committed = lock_file(engine, python).read_text("utf-8")
     assert resolved(engine, python, committed) == committed
+
+
+@pytest.mark.parametrize("name", ["gateway", "dev", "model-mlflow-2.20.2"])
+def test_an_environment_with_the_gateway_has_all_that_it_asks_for(name: str) -> None:
+    """A line added to gateway.in must reach each list that includes it."""
+    assert pins(_lines("gateway.in")).keys() <= pins(_lines(f"{name}.txt")).keys()
 
 
 @pytest.mark.parametrize("python", PYTHONS)
