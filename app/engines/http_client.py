@@ -111,9 +111,14 @@ class HTTPClient:
             sock_read=silence if stream else None,
         )
         with self._errors_of_transport():
-            async with await self._send(method, path, body, limits) as answer:
+            # Of a stream too, the head has a limit, however slowly it drips in.
+            async with asyncio.timeout(self._request_timeout):
+                answer = await self._send(method, path, body, limits)
+            async with answer:
+                _end_with_connection(answer)
                 if answer.status != 200:
-                    refusal = await answer.read()
+                    async with asyncio.timeout(silence):
+                        refusal = await answer.read()
                     log.warning("engine answered %s with %d", path, answer.status)
                     log.debug("its words: %r", refusal[:1000])
                     raise http_error(answer.status, refusal, answer.headers.get("Retry-After"))
@@ -176,6 +181,29 @@ class HTTPClient:
             raise engine_lost() from error
         except TimeoutError as error:
             raise DeadlineExceeded("The answer took longer than allowed.") from error
+
+
+def _end_with_connection(answer: aiohttp.ClientResponse) -> None:
+    """Have a body that can get no more bytes end with an error.
+
+    After a body that breaks its own framing, such as a chunk without a length, aiohttp 3.14 closes
+    the connection and tells nobody: its reader waits for ever, and no time limit on the socket
+    applies any more.
+    """
+    connection = answer.connection
+    if connection is None or connection.protocol is None:  # the whole body is here
+        return
+    body = answer.content
+
+    def end(_: object) -> None:
+        if not body.is_eof() and body.exception() is None:
+            body.set_exception(aiohttp.ClientPayloadError("the body broke its own framing"))
+
+    closed = connection.protocol.closed
+    if closed is None:
+        end(None)
+    else:
+        closed.add_done_callback(end)
 
 
 @dataclass

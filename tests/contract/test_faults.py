@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import aiohttp
@@ -63,6 +64,48 @@ async def test_broken_connections_are_errors_and_not_ends(
     engine.play("chat_plain", stop_after=300, then=then)
     outcome = await invoke(client, gateway, ASK)
     assert (outcome.status, outcome.error["error_code"]) == (503, "TEMPORARILY_UNAVAILABLE")
+
+
+@module_loop
+@pytest.mark.parametrize("then", ["close", "stall"])
+@pytest.mark.parametrize("body", [ASK, STREAM], ids=["plain", "stream"])
+async def test_a_body_that_breaks_its_own_framing(
+    body: dict[str, Any],
+    then: Any,
+    engine: ReplayEngine,
+    gateway: str,
+    client: aiohttp.ClientSession,
+) -> None:
+    """Noticed at once, not when the deadline passes: aiohttp's reader alone would never end."""
+    kind = b"text/event-stream" if "stream" in body else b"application/json"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: " + kind + b"\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunk = b"5\r\ndata:\r\n"
+    broken = Recording("made", head + chunk + b"no length\r\n" + chunk)
+    engine.play(broken, split=[len(head), len(head + chunk)], pause=0.05, then=then)
+    began = time.monotonic()
+    outcome = await invoke(client, gateway, body)
+    assert outcome.error["error_code"] == "TEMPORARILY_UNAVAILABLE"
+    assert time.monotonic() - began < 0.9, "the time limit ended it, not the connection"
+
+
+@module_loop
+@pytest.mark.parametrize("body", [ASK, STREAM], ids=["plain", "stream"])
+@pytest.mark.parametrize("dripping", ["head", "refusal"])
+async def test_an_answer_that_drips_in_for_ever(
+    dripping: str,
+    body: dict[str, Any],
+    engine: ReplayEngine,
+    gateway: str,
+    client: aiohttp.ClientSession,
+) -> None:
+    """Each byte comes within the limit for silences, and still there is an end."""
+    answer = made_answer({"message": "x" * 100}, status=500)
+    drops = range(0, 60) if dripping == "head" else range(len(answer.head), len(answer.response))
+    engine.play(answer, split=list(drops), pause=0.2)
+    async with asyncio.timeout(5):  # the head alone would take twelve seconds
+        outcome = await invoke(client, gateway, body)
+    assert outcome.error["error_code"] == "DEADLINE_EXCEEDED"
+    assert outcome.status == (200 if outcome.streamed else 504)  # a stream was kept alive meanwhile
 
 
 @module_loop
