@@ -100,7 +100,7 @@ async def test_an_answer_that_drips_in_for_ever(
 ) -> None:
     """Each byte comes within the limit for silences, and still there is an end."""
     answer = made_answer({"message": "x" * 100}, status=500)
-    drops = range(0, 60) if dripping == "head" else range(len(answer.head), len(answer.response))
+    drops = range(60) if dripping == "head" else range(len(answer.head), len(answer.response))
     engine.play(answer, split=list(drops), pause=0.2)
     async with asyncio.timeout(5):  # the head alone would take twelve seconds
         outcome = await invoke(client, gateway, body)
