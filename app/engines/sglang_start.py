@@ -41,6 +41,8 @@ async def start_sglang(
     enter(Phase.STARTING, f"looking for {settings.model}")
     release = await _installed_release(python)
     model_path, model_name = await _prepare_model(settings, python)
+    if "--trust-remote-code" in settings.engine_argv:
+        log.warning("ENGINE_ARGS has --trust-remote-code: Python code of the model is run")
     device = settings.resolve_device()
     if device == "cuda" and not has_nvidia_driver():
         raise EngineFailed(

@@ -163,6 +163,7 @@ judge_running() {
     bash -c "! curl -s --noproxy '*' --max-time 5 'http://$host:$(address | cut -d: -f2)/health/live'"
   same "every process in the container runs as the image's user" 10001 \
     "$(docker top "$container" -eo pid,uid | awk 'NR > 1 { print $2 }' | sort -u | xargs)"
+  same "its root filesystem is read-only" true "$(docker inspect -f '{{.HostConfig.ReadonlyRootfs}}' "$container")"
   python3 "$here/ask.py" "http://$(address)" >"$scratch/answers" 2>&1 || [ $? -le 20 ]
   cat "$scratch/answers"
   passed=$((passed + $(grep -c '^PASS: ' "$scratch/answers" || true)))

@@ -26,7 +26,7 @@ HANG_TIMEOUT = 5.0
 SETTINGS = {
     "ENGINE_HANG_TIMEOUT": str(HANG_TIMEOUT),
     "ENGINE_MAX_RESTARTS": "9",  # one server meets fault after fault
-    "SHUTDOWN_GRACE": "60",
+    "SHUTDOWN_GRACE": "120",
 }
 
 

@@ -12,10 +12,10 @@ from tests.process.server import ServerProcess
 
 
 def invocation(words: int, *, stream: bool = False) -> dict[str, Any]:
-    """A request that the fake engine answers with so many words."""
+    """A request that is answered with so many words, by the fake engine and by a real one."""
     return {
         "messages": [{"role": "user", "content": "Speak."}],
-        "custom_inputs": {"max_tokens": words},
+        "custom_inputs": {"max_tokens": words, "ignore_eos": True},
         "stream": stream,
     }
 
@@ -32,9 +32,13 @@ def wait_until_ready(server: ServerProcess) -> str:
 class OpenStream:
     """A streamed answer that has begun."""
 
-    def __init__(self, url: str, words: int) -> None:
+    def __init__(self, url: str, words: int, headers: dict[str, str] | None = None) -> None:
         self.answer = requests.post(
-            f"{url}/invocations", json=invocation(words, stream=True), stream=True, timeout=60
+            f"{url}/invocations",
+            json=invocation(words, stream=True),
+            headers=headers,
+            stream=True,
+            timeout=60,
         )
         self._lines = self.answer.iter_lines()
         self.first = self._next_event()

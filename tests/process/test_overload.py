@@ -73,6 +73,22 @@ def test_a_wait_that_takes_too_long_ends_in_words(start: Start) -> None:
     assert requests.post(f"{url}/invocations", json=invocation(3), timeout=10).ok
 
 
+def test_a_key_has_a_limit_of_its_own(start: Start) -> None:
+    server = start("works", API_KEY="first", MAX_REQUESTS_PER_KEY="1", LOG_LEVEL="debug")
+    url = wait_until_ready(server)
+    key = {"Authorization": "Bearer first"}
+    running = OpenStream(url, words=300, headers=key)
+    for path in ("/invocations", "/v1/chat/completions"):
+        body = {"messages": invocation(1)["messages"]}
+        body |= {} if path == "/invocations" else {"model": "pretended"}
+        refused = requests.post(url + path, json=body, headers=key, timeout=10)
+        assert refused.status_code == 429
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert "This API key has 1 requests open" in refused.text
+    assert running.rest()[-1] == "[DONE]"
+    assert requests.post(f"{url}/invocations", json=invocation(1), headers=key, timeout=10).ok
+
+
 def test_a_waiting_client_that_leaves_frees_its_turn(start: Start) -> None:
     server = start("works", **NARROW)
     url = wait_until_ready(server)

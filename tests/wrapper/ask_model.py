@@ -47,6 +47,18 @@ def close(model, question):
     return {"chunks": read}
 
 
+def overload(model, question):
+    """Ask again while a stream is open, and read that to its end."""
+    chunks = model.predict_stream(question["input"])
+    first = next(chunks)
+    try:
+        model.predict(question["input"])
+        refused = None
+    except mlflow.MlflowException as error:
+        refused = {"error": error.error_code, "message": error.message}
+    return {"refused": refused, "chunks": [plain(chunk) for chunk in (first, *chunks)]}
+
+
 def plain(value):
     return value if isinstance(value, dict) else value.to_dict()
 
@@ -55,7 +67,7 @@ def say(**facts):
     print(json.dumps(facts), flush=True)
 
 
-ANSWERS = {"predict": predict, "stream": stream, "close": close}
+ANSWERS = {"predict": predict, "stream": stream, "close": close, "overload": overload}
 
 if __name__ == "__main__":
     main()

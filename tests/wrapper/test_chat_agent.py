@@ -11,6 +11,7 @@ import requests
 
 from tests.wrapper.loaded import LoadedModel
 from tests.wrapper.sandbox import ROOT, Sandbox, wait_until
+from tests.wrapper.scoring import Scoring
 
 MESSAGES = [{"role": "user", "content": "Name three colours."}]
 GREEDY = {"temperature": 0, "max_tokens": 24}
@@ -134,6 +135,18 @@ def test_a_closed_stream_is_aborted_in_the_engine(agent: LoadedModel, sandbox: S
     assert len(answer["chunks"]) == 3
     wait_until(lambda: metric(engine, "num_running_reqs") == 0, "idle engine", within=5)
     assert metric(engine, "generation_tokens_total") - before < 300
+
+
+def test_beyond_its_limit_it_sends_callers_away(
+    sandbox: Sandbox, logged: dict[str, dict[str, Any]], scoring: Scoring
+) -> None:
+    limits = {"MAX_CONCURRENT_REQUESTS": "1", "MAX_QUEUED_REQUESTS": "0"}
+    with LoadedModel(sandbox, logged["chat-agent"]["model_uri"], **limits) as model:
+        seen = model.ask("overload", {"messages": MESSAGES, "custom_inputs": GREEDY})
+        assert seen["refused"]["error"] == "REQUEST_LIMIT_EXCEEDED"
+        assert "Try again in" in seen["refused"]["message"]
+        assert seen["chunks"][-1]["usage"]["completion_tokens"] == GREEDY["max_tokens"]
+        assert model.predict(messages=MESSAGES, custom_inputs=GREEDY)["messages"]
 
 
 def metric(engine: str, name: str) -> float:
