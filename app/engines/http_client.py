@@ -115,14 +115,15 @@ class HTTPClient:
             async with asyncio.timeout(self._request_timeout):
                 answer = await self._send(method, path, body, limits)
             async with answer:
-                _end_with_connection(answer)
-                if answer.status != 200:
-                    async with asyncio.timeout(silence):
-                        refusal = await answer.read()
-                    log.warning("engine answered %s with %d", path, answer.status)
-                    log.debug("its words: %r", refusal[:1000])
-                    raise http_error(answer.status, refusal, answer.headers.get("Retry-After"))
-                yield answer
+                with _ending_with_connection(answer):
+                    if answer.status != 200:
+                        async with asyncio.timeout(silence):
+                            refusal = await answer.read()
+                        log.warning("engine answered %s with %d", path, answer.status)
+                        log.debug("its words: %r", refusal[:1000])
+                        again = answer.headers.get("Retry-After")
+                        raise http_error(answer.status, refusal, again)
+                    yield answer
 
     async def chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """The body as it arrives, until the deadline of the whole answer.
@@ -183,27 +184,42 @@ class HTTPClient:
             raise DeadlineExceeded("The answer took longer than allowed.") from error
 
 
-def _end_with_connection(answer: aiohttp.ClientResponse) -> None:
+@contextlib.contextmanager
+def _ending_with_connection(answer: aiohttp.ClientResponse) -> Iterator[None]:
     """Have a body that can get no more bytes end with an error.
 
     After a body that breaks its own framing, such as a chunk without a length, aiohttp 3.14 closes
     the connection and tells nobody: its reader waits for ever, and no time limit on the socket
     applies any more.
     """
-    connection = answer.connection
+    connection, body = answer.connection, answer.content
     if connection is None or connection.protocol is None:  # the whole body is here
+        yield
         return
-    body = answer.content
 
-    def end(_: object) -> None:
+    def end(_: object = None) -> None:
         if not body.is_eof() and body.exception() is None:
             body.set_exception(aiohttp.ClientPayloadError("the body broke its own framing"))
 
     closed = connection.protocol.closed
     if closed is None:
-        end(None)
-    else:
-        closed.add_done_callback(end)
+        end()
+        yield
+        return
+    # The future is the connection's, which serves one request after another.
+    closed.remove_done_callback(_note_end)
+    closed.add_done_callback(_note_end)
+    closed.add_done_callback(end)
+    try:
+        yield
+    finally:
+        closed.remove_done_callback(end)
+
+
+def _note_end(closed: asyncio.Future[None]) -> None:
+    """Look at how a connection was lost, or asyncio complains that nobody did."""
+    if not closed.cancelled():
+        closed.exception()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Hundreds of answers that are cut, stalled, garbled or slow, many at once and in random order.
+"""Hundreds of answers that are cut, stalled, garbled or slow, many at once.
 
 Whatever the engine does, each caller gets a whole answer or a clean error within the deadlines, and
 afterwards nothing is left: no place at the engine, no broken connection that harms the next one.

@@ -33,7 +33,9 @@ class ReplayEngine:
         self._queue: list[Play] = []
         self._running: list[Received] = []
         self._connections: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
+        self._port = 0
 
     async def __aenter__(self) -> ReplayEngine:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -47,15 +49,14 @@ class ReplayEngine:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._end_connections()
 
     @property
     def url(self) -> str:
         """Where it listens, for ENGINE_URL."""
         assert self._server is not None, "enter the context first"
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        port = self._port or self._server.sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}"
 
     @property
     def chats(self) -> list[Received]:
@@ -86,6 +87,19 @@ class ReplayEngine:
         """Drop what was queued and not yet asked for."""
         self._queue.clear()
 
+    async def die(self) -> None:
+        """Break every connection and refuse new ones, as after kill -9."""
+        assert self._server is not None
+        self._port = self._server.sockets[0].getsockname()[1]
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await self._end_connections()
+
+    async def rise(self) -> None:
+        """Listen at the same port again."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+
     def freeze(self) -> None:
         """Behave as after the death of the scheduler: only /health and /v1/models answer."""
         self.frozen = True
@@ -94,10 +108,16 @@ class ReplayEngine:
         """Be well again: requests that waited are answered now, as after SIGCONT."""
         self.frozen = False
 
+    async def _end_connections(self) -> None:
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self._writers.add(writer)
         task.add_done_callback(self._connections.discard)
         try:
             while (received := await read_request(reader)) is not None:
@@ -109,6 +129,7 @@ class ReplayEngine:
         except asyncio.CancelledError:
             pass  # the engine was stopped; a finished task keeps asyncio's server quiet
         finally:
+            self._writers.discard(writer)
             with contextlib.suppress(ConnectionError):
                 writer.close()
 
