@@ -57,12 +57,21 @@ def run(settings: Settings) -> NoReturn:
     if settings.is_open:
         _refuse_to_be_open(settings)
     try:
-        status = asyncio.run(serve(settings, build_engine(settings)), debug=False)
+        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            status = runner.run(serve(settings, build_engine(settings)))
     except OSError as error:
         fail(f"can't listen on {settings.host} port {settings.port}: {error.strerror}; set PORT")
     except KeyboardInterrupt:
         status = 0
     raise typer.Exit(status)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _check_keys(file: Path) -> None:

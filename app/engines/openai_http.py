@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from uuid import uuid4
 
 import aiohttp
+import msgspec
 
 from app.engines.base import EngineInfo, JSONObject
 from app.engines.http_client import HTTPClient
@@ -143,7 +143,7 @@ class OpenAIEngine:
 
     async def complete(self, body: JSONObject) -> list[Event]:
         """All events of a plain answer."""
-        async with self.request("POST", _CHAT, json.dumps(body).encode()) as answer:
+        async with self.request("POST", _CHAT, msgspec.json.encode(body)) as answer:
             events = completion_events(await answer.read())
         if not any(isinstance(event, Finished) for event in events):
             raise EngineFailed("The engine's answer has no choice that is complete.")
@@ -153,7 +153,7 @@ class OpenAIEngine:
         """Events of a streamed answer, in batches as they came in."""
         body = body | {"stream": True, "stream_options": {"include_usage": True}}
         decoder = SSEDecoder()
-        async with self.request("POST", _CHAT, json.dumps(body).encode(), stream=True) as answer:
+        async with self.request("POST", _CHAT, msgspec.json.encode(body), stream=True) as answer:
             async for chunk in self.chunks(answer):
                 batch: list[Event] = []
                 for data in decoder.feed(chunk):

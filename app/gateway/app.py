@@ -45,12 +45,12 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
     error_form: ErrorForm = error_body_for
     if settings.invocations == "chat-agent":
         service = ChatService(engine, admission, settings.max_messages)
-        app.include_router(invocations.router(settings, service))
+        app.router.routes[:0] = invocations.routes(settings, service)
         document(app)
     else:
         error_form = openai_everywhere
     if isinstance(engine, OpenAIEngine):
-        app.include_router(openai_relay.router(settings, engine, admission))
+        app.router.routes += openai_relay.routes(settings, engine, admission)
     app.include_router(health.router(engine, show_log=not settings.asks_for_key))
     counts = metrics.Metrics(engine, admission)
     app.include_router(metrics.router(counts))

@@ -53,7 +53,7 @@ def require_json(content_type: str | None) -> None:
     Raises:
         UnsupportedMediaType: anything else, with MLflow's rules for the parameters.
     """
-    if not content_type:
+    if not content_type or content_type == "application/json":
         return
     header = Message()
     header["content-type"] = content_type

@@ -2,34 +2,26 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.gateway.auth import caller_of
+from app.gateway.bare_route import BareRoute
 from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.event_stream import EventStream
 from app.gateway.request_log import note
-from app.gateway.responses import (
-    ASCIIJSONResponse,
-    EventStream,
-    mlflow_error,
-    unless_disconnected,
-)
+from app.gateway.responses import ASCIIJSONResponse, mlflow_error, unless_disconnected
 from app.schemas.chat_agent_answer import ChunkEncoder, response
 from app.schemas.mlflow_forms import unwrap
 from app.service import Chat, ChatService, Text
 from app.settings import Settings
 
 
-def router(settings: Settings, service: ChatService) -> APIRouter:
-    """The route, for one service."""
-    routes = APIRouter(tags=["ChatAgent"])
+def routes(settings: Settings, service: ChatService) -> list[BareRoute]:
+    """The route under its two names, for one service."""
 
-    # The second path is where Databricks' own clients look for an endpoint of any name, so that
-    # DATABRICKS_HOST is all they need to be told.
-    @routes.post("/invocations", summary="Ask the model")
-    @routes.post("/serving-endpoints/{name}/invocations", include_in_schema=False)
     async def invocations(request: Request) -> Response:
         """A ChatAgentRequest in, a ChatAgentResponse out; events with ``"stream": true``."""
         require_json(request.headers.get("content-type"))
@@ -51,7 +43,15 @@ def router(settings: Settings, service: ChatService) -> APIRouter:
         told = response(answer, chat.answer_id)
         return ASCIIJSONResponse({"predictions": told} if wrapped else told, headers=headers)
 
-    return routes
+    options: dict[str, Any] = {"methods": ["POST"], "tags": ["ChatAgent"]}
+    # The second path is where Databricks' own clients look for an endpoint of any name, so that
+    # DATABRICKS_HOST is all they need to be told.
+    return [
+        BareRoute("/invocations", invocations, summary="Ask the model", **options),
+        BareRoute(
+            "/serving-endpoints/{name}/invocations", invocations, include_in_schema=False, **options
+        ),
+    ]
 
 
 async def _frames(

@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from urllib.parse import quote
 
 import msgspec
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,9 +12,11 @@ from app.engines.openai_http import OpenAIEngine
 from app.engines.relay import relay, relay_stream
 from app.errors import InvalidRequest, MalformedRequest, NoSuchRoute, NotFound
 from app.gateway.auth import caller_of
+from app.gateway.bare_route import BareRoute
 from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.event_stream import EventStream
 from app.gateway.media import check_media
-from app.gateway.responses import EventStream, openai_error, unless_disconnected
+from app.gateway.responses import openai_error, unless_disconnected
 from app.schemas.chat_agent import require_few_messages
 from app.settings import Settings
 from app.sglang_guard import check_survivable
@@ -27,9 +28,8 @@ _CHAT = "/v1/chat/completions"
 _RESPONSES = "/v1/responses"
 
 
-def router(settings: Settings, engine: OpenAIEngine, admission: Admission) -> APIRouter:
+def routes(settings: Settings, engine: OpenAIEngine, admission: Admission) -> list[BareRoute]:
     """The routes, for one engine and the places at it."""
-    routes = APIRouter(tags=["OpenAI"])
 
     async def read(request: Request) -> Response:
         """Relayed to the engine."""
@@ -80,14 +80,17 @@ def router(settings: Settings, engine: OpenAIEngine, admission: Admission) -> AP
         whole = await unless_disconnected(request, relay(engine, "POST", path, body, place))
         return Response(whole.body, media_type=whole.content_type)
 
-    for path in _READ:
-        routes.add_api_route(f"/v1/{path}", read, methods=["GET"])
-    for path in _GENERATE:
-        routes.add_api_route(f"/v1/{path}", generate, methods=["POST"])
+    found = [(f"/v1/{path}", generate, "POST") for path in _GENERATE]
+    found += [(f"/v1/{path}", read, "GET") for path in _READ]
     if settings.invocations == "openai":
-        for path in ("/invocations", "/serving-endpoints/{name}/invocations"):
-            routes.add_api_route(path, invocations, methods=["POST"])
-    return routes
+        found += [
+            (path, invocations, "POST")
+            for path in ("/invocations", "/serving-endpoints/{name}/invocations")
+        ]
+    return [
+        BareRoute(path, endpoint, methods=[method], tags=["OpenAI"])
+        for path, endpoint, method in found
+    ]
 
 
 async def _read(request: Request, settings: Settings) -> tuple[bytes, dict[str, object]]:

@@ -94,6 +94,11 @@ class Assembler:
         self._usage: Usage | None = None
         self._finish_reason: str | None = None
 
+    @property
+    def finished(self) -> bool:
+        """Whether the engine has said why it stopped."""
+        return self._finish_reason is not None
+
     def feed(self, event: Event) -> str:
         """Take one event; return text of the answer that is now certain (often "")."""
         if isinstance(event, TextDelta):

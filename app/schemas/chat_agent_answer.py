@@ -51,10 +51,11 @@ def last_chunks(text: str, answer: Answer, answer_id: str) -> Iterator[JSONObjec
 
 
 class ChunkStream:
-    """Events in, chunks out, always one piece of text behind.
+    """Events in, chunks out, always one character behind.
 
-    The last piece has to carry ``finish_reason`` and ``usage``, which arrive after it, and
-    MLflow 2.x takes no chunk without content: so one piece is held until the next one comes.
+    The last chunk has to carry ``finish_reason`` and ``usage``, which arrive after the text, and
+    MLflow 2.x takes no chunk without content: so one character is held until more text comes. A
+    whole piece would do as well, but would be late by the time that the model takes for a token.
     """
 
     def __init__(self, assembler: Assembler) -> None:
@@ -62,15 +63,19 @@ class ChunkStream:
         self._held = ""
 
     def push(self, text: str) -> str:
-        """Hold ``text`` back; return what was held before."""
+        """Take more text; return what of it can go."""
         if not text:
             return ""
-        ready, self._held = self._held, text
-        return ready
+        text = self._held + text
+        # What comes together with the end goes out with it.
+        ready = 0 if self.assembler.finished else len(text) - 1
+        self._held = text[ready:]
+        return text[:ready]
 
     def take(self) -> str:
         """What is held, when the stream fails and there will be no last chunk."""
-        return self.push(self._held)
+        held, self._held = self._held, ""
+        return held
 
     def finish(self) -> tuple[str, Answer]:
         """The text that is left for the last chunk, and the whole answer."""

@@ -17,7 +17,7 @@ from app.engines.base import EngineInfo
 from app.engines.openai_http import OpenAIEngine, with_rid
 from app.engines.relay import relay_stream
 from app.errors import ChatServerError, EngineUnavailable, InvalidRequest
-from app.gateway.openai_relay import router
+from app.gateway.openai_relay import routes
 from app.runtime import build_admission
 from app.settings import Settings
 from app.sse import SSEDecoder
@@ -57,7 +57,7 @@ class FakeEngine(OpenAIEngine):
 
 async def call(engine: FakeEngine, path: str, body: Any = None) -> Caller:
     app = FastAPI()
-    app.include_router(router(Settings(), engine, build_admission(Settings())))
+    app.router.routes += routes(Settings(), engine, build_admission(Settings()))
     method, parts = ("GET", [b""]) if body is None else ("POST", [json.dumps(body).encode()])
     try:
         return await ask(app, path, method, headers=JSON_TYPE, parts=parts)

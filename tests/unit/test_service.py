@@ -141,10 +141,10 @@ async def test_stream_and_plain_answer_are_equal_for_any_batches(
     assert "".join(sent) == plain.content
 
 
-async def test_text_is_sent_one_piece_late_so_that_the_last_can_close_the_stream() -> None:
+async def test_text_is_sent_one_character_late_so_that_the_last_can_close_the_stream() -> None:
     batches = [[TextDelta("a")], [TextDelta("b"), TextDelta("c")], [Finished("length")]]
     sent, answer = await streamed(MemoryEngine(*batches))
-    assert sent == ["a", "bc"]
+    assert sent == ["ab", "c"]
     assert answer == Answer("abc", finish_reason="length")
 
 
