@@ -15,9 +15,10 @@ from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
 from app.gateway import health, invocations, metrics, openai_relay
 from app.gateway.auth import BearerAuth
 from app.gateway.documentation import document
+from app.gateway.error_forms import ErrorForm, error_body_for, openai_everywhere
 from app.gateway.keys import KeyRing
 from app.gateway.request_log import RequestLog
-from app.gateway.responses import ErrorForm, error_body_for, error_response, openai_everywhere
+from app.gateway.responses import error_response
 from app.runtime import build_admission
 from app.service import ChatService
 from app.settings import Settings
@@ -46,7 +47,6 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
     if settings.invocations == "chat-agent":
         service = ChatService(engine, admission, settings.max_messages)
         app.router.routes[:0] = invocations.routes(settings, service)
-        document(app)
     else:
         error_form = openai_everywhere
     if isinstance(engine, OpenAIEngine):
@@ -54,6 +54,7 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
     app.include_router(health.router(engine, show_log=not settings.asks_for_key))
     counts = metrics.Metrics(engine, admission)
     app.include_router(metrics.router(counts))
+    document(app, settings)
     _word_errors(app, error_form)
     if settings.asks_for_key:
         key = settings.api_key.get_secret_value() if settings.api_key else None

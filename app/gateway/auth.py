@@ -3,8 +3,9 @@
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import Unauthenticated
+from app.gateway.error_forms import ErrorForm, error_body_for
 from app.gateway.keys import KeyRing
-from app.gateway.responses import ErrorForm, error_body_for, error_response
+from app.gateway.responses import error_response
 
 _CALLER = "caller"
 OPEN_ROUTES = frozenset({"/ping", "/health", "/health/live", "/health/ready"})

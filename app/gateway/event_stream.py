@@ -9,8 +9,9 @@ from starlette.types import Receive, Scope, Send
 
 from app.errors import ChatServerError, public_error
 from app.gateway.connection import abort_connection
+from app.gateway.error_forms import ErrorBody
 from app.gateway.interruption import Interruptible
-from app.gateway.responses import ErrorBody, error_response, watch_for_disconnect
+from app.gateway.responses import error_response, watch_for_disconnect
 from app.schemas.chat_agent_answer import encode
 from app.sse import DONE_EVENT, KEEP_ALIVE, encode_event
 

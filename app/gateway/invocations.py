@@ -10,9 +10,10 @@ from starlette.responses import Response
 from app.gateway.auth import caller_of
 from app.gateway.bare_route import BareRoute
 from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.error_forms import mlflow_error
 from app.gateway.event_stream import EventStream
 from app.gateway.request_log import note
-from app.gateway.responses import ASCIIJSONResponse, mlflow_error, unless_disconnected
+from app.gateway.responses import ASCIIJSONResponse, unless_disconnected
 from app.schemas.chat_agent_answer import ChunkEncoder, response
 from app.schemas.mlflow_forms import unwrap
 from app.service import Chat, ChatService, Text

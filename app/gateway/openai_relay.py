@@ -14,9 +14,10 @@ from app.errors import InvalidRequest, MalformedRequest, NoSuchRoute, NotFound
 from app.gateway.auth import caller_of
 from app.gateway.bare_route import BareRoute
 from app.gateway.bodies import parse_json, read_body, require_json
+from app.gateway.error_forms import openai_error
 from app.gateway.event_stream import EventStream
 from app.gateway.media import check_media
-from app.gateway.responses import openai_error, unless_disconnected
+from app.gateway.responses import unless_disconnected
 from app.schemas.chat_agent import require_few_messages
 from app.settings import Settings
 from app.sglang_guard import check_survivable
@@ -26,6 +27,8 @@ _GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rera
 _READ = ("models", "models/{name:path}", "responses/{name}")
 _CHAT = "/v1/chat/completions"
 _RESPONSES = "/v1/responses"
+STREAMED = frozenset({_CHAT, "/v1/completions", _RESPONSES})
+"""Routes that can answer with a stream. On the others engines have no use for ``stream``."""
 
 
 def routes(settings: Settings, engine: OpenAIEngine, admission: Admission) -> list[BareRoute]:
@@ -64,12 +67,12 @@ def routes(settings: Settings, engine: OpenAIEngine, admission: Admission) -> li
         require_few_messages(fields.get(turns), settings.max_messages, turns)
         if path == _CHAT and mend_openai_messages(fields.get("messages"), engine.info):
             body = msgspec.json.encode(fields)
-        stream = fields.get("stream") or False
-        if not isinstance(stream, bool):
+        stream = fields.get("stream")
+        if not isinstance(stream, bool | None):
             raise InvalidRequest("'stream' must be true or false.", field="stream")
         await check_media(fields, settings.allowed_media_hosts)
         place = admission.slot(caller_of(request.scope))
-        if stream:
+        if stream and path in STREAMED:
             return EventStream(
                 relay_stream(engine, path, body, place),
                 error_body=openai_error,

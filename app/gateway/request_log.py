@@ -9,8 +9,9 @@ from uuid import uuid4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import public_error
+from app.gateway.error_forms import ErrorForm, error_body_for
 from app.gateway.metrics import Metrics
-from app.gateway.responses import ErrorForm, error_body_for, error_response
+from app.gateway.responses import error_response
 from app.service import Chat
 
 log = logging.getLogger(__name__)

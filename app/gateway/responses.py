@@ -1,7 +1,7 @@
 """Answers on the wire, and what happens to them when the client leaves."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -9,14 +9,11 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from app.errors import ChatServerError, Overloaded, RequestCancelled
+from app.gateway.error_forms import ErrorBody
 from app.gateway.interruption import Interruptible
 from app.schemas.chat_agent_answer import encode
 
 T = TypeVar("T")
-JSONObject = dict[str, object]
-ErrorBody = Callable[[ChatServerError], JSONObject]
-ErrorForm = Callable[[str], ErrorBody]
-"""From a path to how errors are worded there."""
 
 
 class ASCIIJSONResponse(Response):
@@ -27,33 +24,6 @@ class ASCIIJSONResponse(Response):
     def render(self, content: object) -> bytes:
         """Encode the content."""
         return encode(content)
-
-
-def mlflow_error(error: ChatServerError) -> JSONObject:
-    """The error as MLflow's scoring server words it."""
-    return {"error_code": error.kind.code, "message": error.message}
-
-
-def openai_error(error: ChatServerError) -> JSONObject:
-    """The error as OpenAI's API words it."""
-    return {
-        "error": {
-            "message": error.message,
-            "type": error.kind.openai_type,
-            "param": error.field,
-            "code": error.kind.code.lower(),
-        }
-    }
-
-
-def error_body_for(path: str) -> ErrorBody:
-    """How errors are worded in the part of the API that ``path`` belongs to."""
-    return openai_error if path.startswith("/v1/") else mlflow_error
-
-
-def openai_everywhere(_: str) -> ErrorBody:
-    """For servers whose every route is OpenAI's (``INVOCATIONS=openai``)."""
-    return openai_error
 
 
 def error_response(error: ChatServerError, body: ErrorBody) -> Response:

@@ -13,6 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from app.errors import InvalidRequest, MalformedRequest
 from app.schemas.validation import StrictModel
 
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
 
 def _join_text_parts(content: object) -> object:
     """OpenAI's list of text parts as one string; other things stay as they are."""
@@ -29,6 +31,15 @@ def _join_text_parts(content: object) -> object:
             raise ValueError("has a text part without a 'text' string")
         texts.append(part["text"])
     return "".join(texts)
+
+
+class TextPart(BaseModel):
+    """One part of a content in OpenAI's form, for the description of the API."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["text"]
+    text: str
 
 
 class FunctionCall(StrictModel):
@@ -49,8 +60,12 @@ class ToolCall(StrictModel):
 class Message(StrictModel):
     """One turn of the conversation."""
 
-    role: str
-    content: Annotated[str | None, BeforeValidator(_join_text_parts)] = None
+    # A plain string, because a wrong role is explained by ``conversation.py``.
+    role: str = Field(json_schema_extra={"enum": list(ROLES)})
+    content: Annotated[
+        str | None,
+        BeforeValidator(_join_text_parts, json_schema_input_type=str | list[TextPart] | None),
+    ] = None
     name: str | None = None
     id: str | None = None
     tool_calls: list[ToolCall] | None = None

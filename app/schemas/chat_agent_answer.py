@@ -13,9 +13,16 @@ from json.encoder import encode_basestring_ascii
 
 from app.events import Usage
 from app.schemas.answer import Answer, Assembler
+from app.schemas.chat_agent_answer_types import (
+    AnswerMessage,
+    AnswerToolCall,
+    ChatAgentChunk,
+    ChatAgentResponse,
+    Closing,
+    CustomOutputs,
+    TokenUsage,
+)
 from app.sse import encode_event
-
-JSONObject = dict[str, object]
 
 # MLflow 2.x refuses a message whose content is "" and which has no tool calls, so an answer
 # without a single character is sent as a blank.
@@ -27,18 +34,18 @@ def message_id(answer_id: str) -> str:
     return f"msg_{answer_id}"
 
 
-def response(answer: Answer, answer_id: str) -> JSONObject:
+def response(answer: Answer, answer_id: str) -> ChatAgentResponse:
     """A ``ChatAgentResponse`` as a JSON object."""
     message = _message(answer.content, answer_id, answer)
     return {"id": answer_id, "messages": [message], **_closing_fields(answer)}
 
 
-def text_chunk(text: str, answer_id: str) -> JSONObject:
+def text_chunk(text: str, answer_id: str) -> ChatAgentChunk:
     """A ``ChatAgentChunk`` with text, as a JSON object."""
     return {"id": answer_id, "delta": _delta(text, answer_id)}
 
 
-def last_chunks(text: str, answer: Answer, answer_id: str) -> Iterator[JSONObject]:
+def last_chunks(text: str, answer: Answer, answer_id: str) -> Iterator[ChatAgentChunk]:
     """The chunks that end a stream; ``text`` is what of the content was not yet sent."""
     if answer.tool_calls and text:
         yield text_chunk(text, answer_id)
@@ -107,7 +114,7 @@ def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def tool_calls(answer: Answer) -> list[JSONObject]:
+def tool_calls(answer: Answer) -> list[AnswerToolCall]:
     """The answer's calls in OpenAI's form, which MLflow has taken over."""
     return [
         {
@@ -119,21 +126,21 @@ def tool_calls(answer: Answer) -> list[JSONObject]:
     ]
 
 
-def _delta(content: str, answer_id: str) -> JSONObject:
+def _delta(content: str, answer_id: str) -> AnswerMessage:
     return {"role": "assistant", "content": content, "id": message_id(answer_id)}
 
 
-def _message(content: str, answer_id: str, answer: Answer) -> JSONObject:
+def _message(content: str, answer_id: str, answer: Answer) -> AnswerMessage:
     if not answer.tool_calls:
         return _delta(content or BLANK, answer_id)
     return {**_delta(content, answer_id), "tool_calls": tool_calls(answer)}
 
 
-def _closing_fields(answer: Answer) -> JSONObject:
-    closing: JSONObject = {"finish_reason": answer.finish_reason}
+def _closing_fields(answer: Answer) -> Closing:
+    closing: Closing = {"finish_reason": answer.finish_reason}
     if answer.usage is not None:
         closing["usage"] = _usage(answer.usage)
-    outputs: JSONObject = {}
+    outputs: CustomOutputs = {}
     if answer.reasoning:
         outputs["reasoning_content"] = answer.reasoning
     if answer.logprobs:
@@ -143,8 +150,8 @@ def _closing_fields(answer: Answer) -> JSONObject:
     return closing
 
 
-def _usage(usage: Usage) -> JSONObject:
-    counts: JSONObject = {
+def _usage(usage: Usage) -> TokenUsage:
+    counts: TokenUsage = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,

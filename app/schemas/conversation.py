@@ -24,11 +24,9 @@ from difflib import get_close_matches
 import msgspec
 
 from app.errors import InvalidRequest
-from app.schemas.chat_agent import Message, ToolCall
+from app.schemas.chat_agent import ROLES, Message, ToolCall
 
 EngineMessage = dict[str, object]
-
-ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def engine_messages(messages: list[Message]) -> list[EngineMessage]:

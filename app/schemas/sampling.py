@@ -63,14 +63,26 @@ def _as_list(value: object) -> object:
 
 JSONSchema = Annotated[JSONObject, AfterValidator(_is_json_schema)]
 # Compiling takes time in proportion to the length, and everybody waits meanwhile.
-Regex = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_is_regex)]
+Regex = Annotated[
+    str,
+    Field(min_length=1, max_length=10_000, json_schema_extra={"format": "regex"}),
+    AfterValidator(_is_regex),
+]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 # The engine keeps whole numbers in 32 bits (the seed in 64), and its scheduler, which serves
 # everybody, dies of one that does not fit.
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+# Pydantic's schema of such a dictionary says nothing about keys that are no token ids.
+LogitBias = Annotated[
+    dict[TokenId, Number], Field(json_schema_extra={"additionalProperties": False})
+]
 # An empty one is found in every text: the answer would end before it begins.
 StopString = Annotated[str, Field(min_length=1)]
+StopStrings = Annotated[
+    list[StopString],
+    BeforeValidator(_as_list, json_schema_input_type=StopString | list[StopString]),
+]
 
 
 class ToolFunction(StrictModel):
@@ -148,16 +160,14 @@ class CustomInputs(StrictModel):
     max_tokens: Count | None = Field(None, ge=1)
     max_completion_tokens: Count | None = Field(None, ge=1)
     min_tokens: Count | None = None
-    stop: Annotated[list[StopString], BeforeValidator(_as_list)] | None = Field(
-        None, description="A string or a list of strings."
-    )
+    stop: StopStrings | None = Field(None, description="A string or a list of strings.")
     stop_token_ids: list[Count] | None = None
     seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
     n: int | None = Field(None, ge=1, le=1)
     presence_penalty: Number | None = Field(None, ge=-2, le=2)
     frequency_penalty: Number | None = Field(None, ge=-2, le=2)
     repetition_penalty: Number | None = Field(None, gt=0, le=2)
-    logit_bias: dict[TokenId, Number] | None = None
+    logit_bias: LogitBias | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     ignore_eos: bool | None = None

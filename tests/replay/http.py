@@ -39,7 +39,8 @@ class Received:
     def wants_stream(self) -> bool:
         """Whether the client asked for a stream."""
         body = self.json
-        return isinstance(body, dict) and bool(body.get("stream"))
+        streams = self.path != "/v1/embeddings"  # which SGLang answers whole, whatever is asked
+        return streams and isinstance(body, dict) and bool(body.get("stream"))
 
 
 async def read_request(reader: asyncio.StreamReader) -> Received | None:

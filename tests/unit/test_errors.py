@@ -9,7 +9,8 @@ from mlflow.protos import databricks_pb2
 
 from app import errors
 from app.errors import ChatServerError, EngineFailed, InvalidRequest, kind_of, public_error
-from app.gateway.responses import error_body_for, error_response, mlflow_error, openai_error
+from app.gateway.error_forms import error_body_for, mlflow_error, openai_error
+from app.gateway.responses import error_response
 
 CLASSES = [
     value

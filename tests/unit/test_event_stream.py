@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from app.errors import InvalidRequest
+from app.gateway.error_forms import mlflow_error, openai_error
 from app.gateway.event_stream import EventStream
-from app.gateway.responses import mlflow_error, openai_error, unless_disconnected
+from app.gateway.responses import unless_disconnected
 from app.sse import DONE_EVENT, KEEP_ALIVE, encode_event
 from tests.unit.asgi import Caller, http_scope
 

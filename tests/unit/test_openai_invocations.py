@@ -79,8 +79,9 @@ async def test_by_default_the_route_is_mlflows() -> None:
 async def test_the_description_can_be_had(mode: str) -> None:
     answer = await ask(app_before(ManagedFake(), invocations=mode), "/openapi.json")
     assert answer.status == 200
-    described = answer.json["paths"]["/invocations"]["post"]
-    assert ("requestBody" in described) == (mode == "chat-agent")
+    described = answer.json["paths"]["/invocations"]["post"]["requestBody"]["content"]
+    by_chat_agent = "custom_inputs" in described["application/json"]["example"]
+    assert by_chat_agent == (mode == "chat-agent")
 
 
 @pytest.mark.parametrize("mode", ["chat-agent", "openai"])

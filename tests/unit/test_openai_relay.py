@@ -99,6 +99,9 @@ async def test_no_path_leads_out_of_the_routes(path: str) -> None:
         ({"model": "m:adapter", "stream": None}, 200),
         ({"model": "m", "stream": "yes"}, 400),
         ({"model": "m", "stream": 1}, 400),
+        ({"model": "m", "stream": 0}, 400),
+        ({"model": "m", "stream": ""}, 400),
+        ({"model": "m", "stream": {}}, 400),
         ({"model": "x"}, 404),
         ({"model": ["m"]}, 400),
         ({}, 400),
@@ -110,6 +113,14 @@ async def test_bodies(body: Any, status: int) -> None:
     engine = FakeEngine(b"{}")
     assert (await call(engine, "/v1/completions", body)).status == status
     assert len(engine.asked) == (status == 200)
+
+
+@pytest.mark.parametrize("name", ["embeddings", "rerank", "score"])
+async def test_what_is_never_a_stream_is_passed_on_whole(name: str) -> None:
+    """Engines pay no heed to ``stream`` there, and their answer has no ``[DONE]`` to wait for."""
+    answer = await call(FakeEngine(b'{"data": []}'), f"/v1/{name}", {"model": "m", "stream": True})
+    assert (answer.status, answer.json) == (200, {"data": []})
+    assert answer.header("content-type") == "application/json"
 
 
 async def test_what_ends_the_engine_does_not_reach_it() -> None:
