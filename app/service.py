@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from uuid import uuid4
 
 from app.admission import Admission
 from app.engines.base import Engine, JSONObject
 from app.errors import ChatServerError
+from app.ids import new_id
 from app.schemas.answer import Answer, Assembler
 from app.schemas.chat_agent import ChatAgentRequest, Context, require_few_messages
 from app.schemas.chat_agent_answer import ChunkStream
@@ -87,7 +87,7 @@ class ChatService:
         if user := context.user_id or context.conversation_id:
             body["user"] = user
         return Chat(
-            answer_id=uuid4().hex,
+            answer_id=new_id(),
             body=body,
             has_tools=bool(inputs.tools),
             stream=bool(request.stream),

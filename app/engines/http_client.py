@@ -39,7 +39,16 @@ class HTTPClient:
         self.url = url
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._request_timeout = request_timeout
-        self._idle_timeout = idle_timeout
+        silence = min(idle_timeout, request_timeout)
+        self._silence = silence
+        self._limits = {
+            stream: aiohttp.ClientTimeout(
+                total=None if stream else request_timeout,
+                connect=_CONNECT_TIMEOUT,
+                sock_read=silence if stream else None,
+            )
+            for stream in (False, True)
+        }
         self._opened: aiohttp.ClientSession | None = None
         self._hung_up: str | None = None
 
@@ -104,20 +113,14 @@ class HTTPClient:
             ChatServerError: the engine refused, or something went wrong on the way, or it took
                 too long.
         """
-        silence = min(self._idle_timeout, self._request_timeout)
-        limits = aiohttp.ClientTimeout(
-            total=None if stream else self._request_timeout,
-            connect=_CONNECT_TIMEOUT,
-            sock_read=silence if stream else None,
-        )
         with self._errors_of_transport():
             # Of a stream too, the head has a limit, however slowly it drips in.
             async with asyncio.timeout(self._request_timeout):
-                answer = await self._send(method, path, body, limits)
+                answer = await self._send(method, path, body, self._limits[stream])
             async with answer:
                 with _ending_with_connection(answer):
                     if answer.status != 200:
-                        async with asyncio.timeout(silence):
+                        async with asyncio.timeout(self._silence):
                             refusal = await answer.read()
                         log.warning("engine answered %s with %d", path, answer.status)
                         log.debug("its words: %r", refusal[:1000])

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from uuid import uuid4
 
 import aiohttp
 import msgspec
@@ -20,6 +19,7 @@ from app.errors import (
     EngineUnavailable,
 )
 from app.events import Event, Finished
+from app.ids import new_id
 from app.sse import DONE, SSEDecoder
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class OpenAIEngine:
             async with self._http.request(method, path, body, stream=stream) as answer:
                 yield answer
             return
-        rid = uuid4().hex
+        rid = new_id()
         try:
             async with self._http.request(
                 method, path, with_rid(body, rid), stream=stream

@@ -41,6 +41,8 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
         summary="MLflow ChatAgent and OpenAI chat in front of SGLang",
         lifespan=lifespan,
         redoc_url=None,
+        # FastAPI's own spans, metrics and logs: it would look for their exporters at each request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     admission = build_admission(settings)
     error_form: ErrorForm = error_body_for

@@ -1,7 +1,7 @@
 """``GET /metrics``: what the gateway counts, in the form of Prometheus."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -55,6 +55,8 @@ class Metrics:
             "Requests that are being answered, this one included.",
             registry=registry,
         )
+        # There are a few dozen; prometheus-client looks each up under a lock.
+        self._series = cache(self._of)
         phases = Gauge(
             "chat_server_engine_phase", "1 for the engine's phase.", ["phase"], registry=registry
         )
@@ -78,8 +80,13 @@ class Metrics:
         """
         self._in_progress.dec()
         route = getattr(scope.get("route"), "path", _NO_ROUTE)
-        self._requests.labels(route, f"{status // 100}xx" if status else _NO_ANSWER).inc()
-        self._duration.labels(route).observe(seconds)
+        requests, duration = self._series(route, status // 100)
+        requests.inc()
+        duration.observe(seconds)
+
+    def _of(self, route: str, hundreds: int) -> tuple[Counter, Histogram]:
+        status = f"{hundreds}xx" if hundreds else _NO_ANSWER
+        return self._requests.labels(route, status), self._duration.labels(route)
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """All numbers as text, and its content type, for an ``Accept`` header."""

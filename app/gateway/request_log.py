@@ -4,7 +4,6 @@ import logging
 import re
 import time
 from typing import Any
-from uuid import uuid4
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +11,7 @@ from app.errors import public_error
 from app.gateway.error_forms import ErrorForm, error_body_for
 from app.gateway.metrics import Metrics
 from app.gateway.responses import error_response
+from app.ids import new_id
 from app.service import Chat
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ def _request_id(scope: Scope) -> bytes:
     for name, value in scope["headers"]:
         if name == _HEADER and _SANE_ID.match(value):
             return bytes(value)
-    return uuid4().hex.encode()
+    return new_id().encode()
 
 
 def _printable(text: str | None) -> str | None:
