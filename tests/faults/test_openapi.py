@@ -1,9 +1,9 @@
 """Whether the OpenAPI description is true: schemathesis asks what it allows, and what it does not.
 
 All of schemathesis's checks are on. What is expected otherwise than by default, and why, is said in
-``schemathesis.toml``, whose settings also make the requests the same in each run. Only the status of an
-answer to a wrong content type schemathesis does not look up in the description; that it is there,
-``tests/unit/test_documentation.py`` tests.
+``schemathesis.toml``, whose settings also make the requests the same in each run. Only the status
+of an answer to a wrong content type schemathesis does not look up in the description; that it is
+there, ``tests/unit/test_documentation.py`` tests.
 """
 
 from __future__ import annotations
