@@ -85,7 +85,7 @@ class DatabricksServing:
         """Replace the served entity; settings of the AI gateway that are not wished stay."""
         entity = served_entity(wish)
         api = self._client.serving_endpoints
-        with _readable_errors():
+        with _readable_errors(wish.endpoint):
             before = api.get(wish.endpoint)
             gateway = ai_gateway(wish, before.ai_gateway)
             api.update_config(
@@ -172,17 +172,24 @@ def _tags(wish: Deployment) -> list[serving.EndpointTag]:
 
 @contextmanager
 def _readable_errors(endpoint: str | None = None) -> Iterator[None]:
-    """Turn the SDK's exceptions into ours, with the platform's own words."""
+    """Turn the SDK's exceptions into ours, with the platform's own words.
+
+    Args:
+        endpoint: that the calls are about, and that may not exist.
+    """
     try:
         yield
     except NotFound as error:
-        raise NoSuchEndpoint(_words(error), True) from error
+        raise (NoSuchEndpoint if endpoint else TargetError)(_words(error), True) from error
     except DatabricksError as error:
         # Itself and no subclass: a status that the SDK does not know, such as a proxy's 502.
         away = isinstance(error, _AWAY) or type(error) is DatabricksError
         raise (Unreachable if away else TargetError)(_words(error)) from error
     except (requests.RequestException, TimeoutError) as error:
-        raise Unreachable(f"Databricks can't be reached: {error}") from error
+        # When the SDK has asked again for long enough, it tells only that, and has the reason here.
+        last = error.__cause__
+        why = f"{error}: {_words(last)}" if isinstance(last, DatabricksError) else error
+        raise Unreachable(f"Databricks can't be reached: {why}") from error
 
 
 def _words(error: DatabricksError) -> str:

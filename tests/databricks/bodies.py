@@ -79,9 +79,26 @@ class Limit(Strict):
     renewal_period: Literal["minute"]
 
 
+class Switch(Strict):
+    enabled: bool
+
+
+class Guardrail(Strict):
+    invalid_keywords: list[str] | None = None
+    safety: bool | None = None
+
+
+class Guardrails(Strict):
+    input: Guardrail | None = None
+    output: Guardrail | None = None
+
+
 class Gateway(Strict):
+    fallback_config: Switch | None = None
+    guardrails: Guardrails | None = None
     inference_table_config: Table | None = None
     rate_limits: list[Limit] | None = None
+    usage_tracking_config: Switch | None = None
 
 
 class Tag(Strict):

@@ -21,7 +21,7 @@ class RegistryAPI:
         found = [each for each in self.workspace.versions if each.model == name]
         if not found:
             raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"Model '{name}' does not exist.")
-        return {"model_versions": [_version(each) for each in found]}
+        return _page(request, "model_versions", [_version(each) for each in found])
 
     def get_version(self, request: Request, _: Any) -> Any:
         name, number = request.path_params["model"], request.path_params["number"]
@@ -54,7 +54,17 @@ class RegistryAPI:
                 entries[name] = entry if slash else {**entry, "file_size": size}
         if not entries:
             raise Refused(404, "NOT_FOUND", "The directory does not exist.")
-        return {"contents": list(entries.values())}
+        return _page(request, "contents", list(entries.values()))
+
+
+def _page(request: Request, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    # "a page may contain zero results while still providing a next_page_token", says the SDK of
+    # ``ModelVersionsAPI.list``; so the first page is empty, and the others are short.
+    token = request.query_params.get("page_token")
+    if token is None:
+        return {"next_page_token": "0"}
+    begin, end = int(token), int(token) + 2
+    return {key: rows[begin:end]} | ({"next_page_token": str(end)} if end < len(rows) else {})
 
 
 def _version(version: Version) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class API(RegistryAPI):
         table = [
             ("POST", api, self.create),
             ("GET", api, self.list),
+            ("GET", f"{api}/", self.list),  # so says MLflow's client
             ("GET", f"{api}/{{name}}", self.get),
             ("DELETE", f"{api}/{{name}}", self.delete),
             ("PUT", f"{api}/{{name}}/config", self.update_config),
@@ -46,9 +47,11 @@ class API(RegistryAPI):
             ("GET", "/api/2.0/fs/files{path:path}", self.download),
             ("GET", "/api/2.0/fs/directories{path:path}", self.list_directory_contents),
         ]
-        self.app = Starlette(
-            routes=[Route(path, self._guarded(call), methods=[way]) for way, path, call in table]
-        )
+        routes = [Route(path, self._guarded(call), methods=[way]) for way, path, call in table]
+        ways = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+        # Not 404, which some callers take for "there is none".
+        routes.append(Route("/{path:path}", _no_such_call, methods=ways))
+        self.app = Starlette(routes=routes)
 
     def _guarded(self, call: Any) -> Any:
         async def guarded(request: Request) -> Response:
@@ -82,7 +85,7 @@ class API(RegistryAPI):
         tags = {tag.key: tag.value or "" for tag in wish.tags}
         endpoint = Endpoint(wish.name, wish.ai_gateway, tags)
         self.workspace.endpoints[wish.name] = endpoint
-        endpoint.change(wish.config, self.workspace.steps)
+        endpoint.change(wish.config, self.workspace.steps_of(wish.name))
         return endpoint.as_json(self.workspace.task_of(endpoint))
 
     def list(self, _: Request, __: Any) -> Any:
@@ -113,7 +116,7 @@ class API(RegistryAPI):
         self._check_versions(config)
         task = self.workspace.task_of(endpoint)
         endpoint.before = [endpoint.as_json(task)] * self.workspace.lag
-        endpoint.change(config, self.workspace.steps)
+        endpoint.change(config, self.workspace.steps_of(endpoint.name))
         return endpoint.as_json(self.workspace.task_of(endpoint))
 
     def put_ai_gateway(self, request: Request, body: Any) -> Any:
@@ -183,6 +186,11 @@ class API(RegistryAPI):
                     "INVALID_PARAMETER_VALUE",
                     f"{entity.entity_name} version {entity.entity_version} is not ready.",
                 )
+
+
+def _no_such_call(request: Request) -> Response:
+    message = f"no source has {request.method} {request.url.path}"
+    return JSONResponse({"error_code": "NOT_IMPLEMENTED", "message": message}, 501)
 
 
 def _one_by_one(pieces: list[str]) -> Iterator[str]:

@@ -26,10 +26,13 @@ class Step:
     build_log: str | None = None
     service_log: str | None = None
     outcome: str | None = None
-    """``ready`` or ``failed`` on the last step; None while the change goes on."""
+    """How the change ended: ``ready``, ``failed`` or ``canceled``; None while it goes on. Steps
+    after ``ready`` are of what is served by then."""
 
 
 READY = Step("DEPLOYMENT_READY", outcome="ready")
+RECOVERING = Step("DEPLOYMENT_RECOVERING", outcome="ready")
+CANCELED = Step("DEPLOYMENT_ABORTED", "Canceled by a user", outcome="canceled")
 
 
 def failed(message: str, deployment: str = "DEPLOYMENT_FAILED", **logs: str) -> Step:
@@ -87,19 +90,27 @@ class Endpoint:
 
     def as_json(self, task: str | None) -> dict[str, Any]:
         """As the REST API describes it, ``ServingEndpointDetailed``."""
-        updates = {None: "IN_PROGRESS", "ready": "NOT_UPDATING", "failed": "UPDATE_FAILED"}
+        updates = {
+            None: "IN_PROGRESS",
+            "ready": "NOT_UPDATING",
+            "failed": "UPDATE_FAILED",
+            "canceled": "UPDATE_CANCELED",
+        }
         outcome = self.step.outcome if self.step else "ready"
+        # While a change goes on, or after it has failed, what was served before answers.
+        served = self.step if self.step and self.pending is None else READY
+        answers = self.active and served.deployment == "DEPLOYMENT_READY"
         told: dict[str, Any] = {
             "name": self.name,
             "state": {
-                "ready": "READY" if self.active else "NOT_READY",
+                "ready": "READY" if answers else "NOT_READY",
                 "config_update": updates[outcome],
             },
             "task": task,
             "tags": [{"key": key, "value": value} for key, value in self.tags.items()],
         }
         if self.active:
-            entities = self._entities(self.active, "DEPLOYMENT_READY", self.message)
+            entities = self._entities(self.active, served.deployment, self.message)
             told["config"] = {"served_entities": entities}
         if self.pending and self.step:
             state = self.step
@@ -131,7 +142,8 @@ class Workspace:
         self.faults: list[tuple[int, str, str]] = []
         """Status, error code and message of answers that come before any other."""
         self.steps: list[Step] = [Step(), READY]
-        """Of every change that begins."""
+        """Of every change that begins, but for those with a script."""
+        self.scripts: dict[str, list[Step]] = {}
         self.refusals: dict[str, tuple[int, str, str]] = {}
         """The same for one call every time, by the name of its method in ``server.API``."""
         self.lag = 0
@@ -170,6 +182,14 @@ class Workspace:
         if weights:
             files["artifacts/qwen/model.safetensors"] = weights
         self.versions.append(Version(name, number, status, files, aliases))
+
+    def script(self, endpoint: str, *steps: Step) -> None:
+        """What becomes of the changes of one endpoint."""
+        self.scripts[endpoint] = list(steps)
+
+    def steps_of(self, endpoint: str) -> list[Step]:
+        """What becomes of a change that begins now."""
+        return self.scripts.get(endpoint, self.steps)
 
     def version(self, name: str, number: int) -> Version | None:
         """A registered version."""
