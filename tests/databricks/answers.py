@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 WORDS = ["Red, ", "green, ", "blue."]
+COMPLETION = {"id": "1", "created": 1, "model": "qwen"}
+CHUNK = {**COMPLETION, "object": "chat.completion.chunk"}
+USAGE = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
 
 
 def refusal(task: str | None, body: dict[str, Any]) -> str | None:
@@ -33,8 +36,9 @@ def whole(task: str | None) -> dict[str, Any]:
         content = [{"type": "output_text", "text": text, "annotations": []}]
         item = {"type": "message", "id": "1", "role": "assistant", "content": content}
         return {"object": "response", "output": [item]}
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}}
-    return {"object": "chat.completion", "choices": [choice]}
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {**COMPLETION, "object": "chat.completion", "choices": [choice], "usage": USAGE}
 
 
 def pieces(task: str | None) -> Iterator[dict[str, Any]]:
@@ -45,8 +49,9 @@ def pieces(task: str | None) -> Iterator[dict[str, Any]]:
         elif task == "agent/v1/responses":
             yield {"type": "response.output_text.delta", "item_id": "1", "delta": word}
         else:
-            yield {"choices": [{"index": 0, "delta": {"content": word}}]}
+            choice = {"index": 0, "delta": {"role": "assistant", "content": word}}
+            yield {**CHUNK, "choices": [choice]}
     if task == "agent/v1/responses":
         yield {"type": "response.completed", "response": whole(task)}
     elif task == "llm/v1/chat":
-        yield {"choices": [], "usage": {"total_tokens": 3}}
+        yield {**CHUNK, "choices": [], "usage": USAGE}

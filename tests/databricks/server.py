@@ -90,7 +90,9 @@ class API(RegistryAPI):
 
     def list(self, _: Request, __: Any) -> Any:
         endpoints = self.workspace.endpoints.values()
-        return {"endpoints": [each.as_json(self.workspace.task_of(each)) for each in endpoints]}
+        # Without the field where there is none.
+        told = [each.as_listed(self.workspace.task_of(each)) for each in endpoints]
+        return {"endpoints": told} if told else {}
 
     def get(self, request: Request, _: Any) -> Any:
         endpoint = self._endpoint(request)

@@ -127,6 +127,7 @@ def test_logs_come_with_time(
 
 
 def test_all_endpoints(workspace: Workspace, target: DatabricksServing) -> None:
+    assert list(target.states()) == []
     workspace.script("a", READY)
     workspace.script("b", failed("no"))
     for name in "abc":
@@ -136,3 +137,6 @@ def test_all_endpoints(workspace: Workspace, target: DatabricksServing) -> None:
         "b": Phase.FAILED,
         "c": Phase.UPDATING,
     }
+    (ready,) = (each for each in target.states() if each.active)
+    assert (ready.active[0].model, ready.active[0].version) == (MODEL, "1")
+    assert ready.task == "agent/v2/chat"

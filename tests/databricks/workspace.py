@@ -120,6 +120,16 @@ class Endpoint:
             told["ai_gateway"] = self.gateway.model_dump(exclude_none=True)
         return told
 
+    def as_listed(self, task: str | None) -> dict[str, Any]:
+        """As the list of all has it, ``ServingEndpoint``: and ``ServedEntitySpec``."""
+        told = self.as_json(task)
+        told.pop("pending_config", None)
+        fields = ("name", "entity_name", "entity_version")
+        for config in [told["config"]] if self.active else []:
+            entities = config["served_entities"]
+            config["served_entities"] = [{key: each[key] for key in fields} for each in entities]
+        return told
+
     def _entities(self, config: Config, deployment: str, message: str = "") -> list[dict[str, Any]]:
         state = {"deployment": deployment, "deployment_state_message": message}
         return [
