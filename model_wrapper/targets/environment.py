@@ -11,7 +11,11 @@ MOST = 30
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"\{\{secrets/[A-Za-z0-9_.@-]{1,128}/[A-Za-z0-9_.@-]{1,128}\}\}")
 _LIKE_A_SECRET = re.compile(r"\{\{|\}\}|secrets/")
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|API_KEY|CREDENTIAL)", re.IGNORECASE)
+# Not MAX_TOTAL_TOKENS, TOKENIZER_PATH, API_KEY_FILE or ALLOW_NO_API_KEY.
+_SECRET_NAME = re.compile(
+    r"(?!ALLOW_).*(TOKEN(?!S|IZ)|SECRET|PASSWORD|API_KEY|CREDENTIAL)(?!.*_(FILE|PATH)$)",
+    re.IGNORECASE,
+)
 
 
 def parse(pairs: Iterable[str]) -> dict[str, str]:
@@ -58,5 +62,5 @@ def open_secrets(environment: dict[str, str]) -> list[str]:
     return [
         name
         for name, value in environment.items()
-        if _SECRET_NAME.search(name) and not _SECRET.fullmatch(value)
+        if value and _SECRET_NAME.match(name) and not _SECRET.fullmatch(value)
     ]

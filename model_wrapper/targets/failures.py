@@ -17,6 +17,8 @@ class KnownFailure:
     cause: str
     fix: str
     pattern: str = ""
+    vague: bool = False
+    """Whether it is what is said of many failures, and anything else known tells more."""
 
     def matches(self, message: str) -> bool:
         """Whether the message has the telling part, in whatever case."""
@@ -150,14 +152,16 @@ KNOWN_FAILURES = (
         "GPUs, 120 on large ones, counted from the end of the build.",
         "Read the service log for what took so long; weights from a Volume load faster than from "
         "a hub.",
+        vague=True,
     ),
 )
 
 
 def explain(*texts: str) -> KnownFailure | None:
-    """The first known failure in the texts, which are searched in their order."""
-    for text in texts:
-        for known in KNOWN_FAILURES:
-            if known.matches(text):
-                return known
-    return None
+    """The first known failure in the texts, which are searched in their order.
+
+    A vague one counts only where no text has another: that a deployment timed out is said of every
+    container that does not come up, whatever its log has.
+    """
+    found = [known for text in texts for known in KNOWN_FAILURES if known.matches(text)]
+    return next((known for known in found if not known.vague), next(iter(found), None))
