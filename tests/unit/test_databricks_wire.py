@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from databricks.sdk.service.serving import ServingEndpoint, ServingEndpointDetailed
+from databricks.sdk.service.serving import (
+    AiGatewayConfig,
+    AiGatewayUsageTrackingConfig,
+    ServingEndpoint,
+    ServingEndpointDetailed,
+)
 
-from model_wrapper.targets.base import Deployment, Phase
-from model_wrapper.targets.databricks_wire import pending_config_of, served_entity, state_of
+from model_wrapper.targets.base import Deployment, InferenceTable, Phase, RateLimit
+from model_wrapper.targets.databricks_wire import (
+    ai_gateway,
+    pending_config_of,
+    served_entity,
+    state_of,
+    traffic_to,
+)
 
 
 def entity(deployment: str, version: str = "1", message: str = "") -> dict[str, Any]:
@@ -86,3 +97,47 @@ def test_an_endpoint_of_somebody_elses_model() -> None:
 def test_a_served_entitys_name_has_only_what_is_allowed() -> None:
     wish = Deployment("chat", "main.chat.my model é", "12", "CPU", "Small", False)
     assert served_entity(wish).name == "my-model---12"
+
+
+def wish(**changed: Any) -> Deployment:
+    return Deployment("chat", "main.chat.qwen", "1", "CPU", "Small", False, **changed)
+
+
+def test_all_traffic_goes_to_the_one_entity() -> None:
+    entity = served_entity(wish())
+    assert entity.environment_vars is None
+    assert traffic_to(entity).as_dict() == {
+        "routes": [{"served_model_name": entity.name, "traffic_percentage": 100}]
+    }
+
+
+def test_a_gateway_that_nobody_asked_to_change() -> None:
+    before = AiGatewayConfig(usage_tracking_config=AiGatewayUsageTrackingConfig(enabled=True))
+    assert ai_gateway(wish()) is None
+    assert ai_gateway(wish(), before) == before
+
+
+def test_a_gateway_changes_only_where_it_was_asked_to() -> None:
+    tracking = {"usage_tracking_config": {"enabled": True}}
+    before = AiGatewayConfig.from_dict(tracking)
+    limits = (RateLimit(5), RateLimit(2, "user"))
+    first = ai_gateway(wish(rate_limits=limits), before)
+    assert first is not None
+    told = [
+        {"calls": 5, "key": "endpoint", "renewal_period": "minute"},
+        {"calls": 2, "key": "user", "renewal_period": "minute"},
+    ]
+    assert first.as_dict() == {**tracking, "rate_limits": told}
+    second = ai_gateway(wish(inference_table=InferenceTable("main", "logs", "chat")), first)
+    assert second is not None
+    assert second.as_dict() == {
+        **first.as_dict(),
+        "inference_table_config": {
+            "catalog_name": "main",
+            "schema_name": "logs",
+            "table_name_prefix": "chat",
+            "enabled": True,
+        },
+    }
+    # What was there is compared with what shall be, so it must not change with it.
+    assert before.as_dict() == tracking
