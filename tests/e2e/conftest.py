@@ -1,4 +1,7 @@
-"""One real server with the real model, for all tests in this folder."""
+"""One real server with the real model, for all tests in this folder.
+
+It ends with them: even an idle engine on the CPU keeps a core busy.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(START + 60))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """``python -m app serve``, ready; afterwards it has to end well."""
     folder = tmp_path_factory.mktemp("e2e")
@@ -43,20 +46,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         assert failures == [], "\n".join(failures)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def url(server: ServerProcess) -> str:
     """Address of the gateway."""
     return server.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def invocations(url: str) -> Iterator[Invocations]:
     """``POST /invocations``. It keeps what it got, for the test that validates everything."""
     with Invocations(url) as invocations:
         yield invocations
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def engine(server: ServerProcess) -> RealEngine:
     """The engine itself, to see what the gateway does to it."""
     return RealEngine(server)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from types import TracebackType
 from typing import Any
 
@@ -36,6 +37,7 @@ class ReplayEngine:
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
+        self._reserved: socket.socket | None = None
 
     async def __aenter__(self) -> ReplayEngine:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -95,10 +97,14 @@ class ReplayEngine:
         for writer in self._writers:
             writer.transport.abort()
         await self._end_connections()
+        # Bound and not listening: connections are refused, and nobody else gets the port.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", self._port))
 
     async def rise(self) -> None:
         """Listen at the same port again."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._accept, sock=self._reserved)
 
     def freeze(self) -> None:
         """Behave as after the death of the scheduler: only /health and /v1/models answer."""
