@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from app.engines.openai_http import OpenAIEngine
 from tests.contract.gateway import running_gateway
 from tests.contract.outcome import invoke
 from tests.replay import USAGE, Recording, ReplayEngine, made_answer, made_chunk, made_stream
@@ -157,6 +158,19 @@ async def test_a_template_without_a_system_role_is_no_error(
         outcome = await invoke(client, gateway, body | {"messages": turns})
         assert (outcome.status, outcome.error) == (200, None)
         assert engine.chats[-1].json["messages"] == [{"role": "user", "content": "Be brief.\n\nx"}]
+
+
+@module_loop
+async def test_what_was_learned_of_the_template_outlives_another_look(engine: ReplayEngine) -> None:
+    """An attached engine is looked at every ten seconds, and warmed up only once."""
+    asked = OpenAIEngine(engine.url)
+    try:
+        await asked.discover()
+        asked.learn(takes_system=False)
+        assert (await asked.discover()).takes_system is False
+        assert asked.info.takes_system is False
+    finally:
+        await asked.close()
 
 
 @module_loop
