@@ -189,6 +189,8 @@ LABEL org.opencontainers.image.title="chat-server (CUDA)" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 # CUDA_HOME: FlashInfer and DeepGEMM ask for it by name. PATH: FlashInfer calls the engine's ninja.
+# NVIDIA_DISABLE_REQUIRE: else the container runtime refuses an old driver with an OCI error; so the
+# container starts, and app/engines/host_decisions.py says which driver is needed.
 ENV HOST=0.0.0.0 \
     PORT=8080 \
     ENGINE_PYTHON=/opt/engine/bin/python \
@@ -199,6 +201,7 @@ ENV HOST=0.0.0.0 \
     CUDA_CACHE_PATH=/home/chat/.cache/nv \
     TRITON_CACHE_DIR=/home/chat/.cache/triton \
     TORCHINDUCTOR_CACHE_DIR=/home/chat/.cache/inductor \
+    NVIDIA_DISABLE_REQUIRE=1 \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     PYTHONUNBUFFERED=1 \

@@ -11,7 +11,7 @@ from app.ids import new_id
 from app.schemas.answer import Answer, Assembler
 from app.schemas.chat_agent import ChatAgentRequest, Context, require_few_messages
 from app.schemas.chat_agent_answer import ChunkStream
-from app.schemas.conversation import engine_messages
+from app.schemas.conversation import engine_messages, fold_system
 from app.schemas.sampling import CustomInputs, engine_parameters
 from app.schemas.validation import parse
 from app.sglang_guard import check_survivable
@@ -76,6 +76,8 @@ class ChatService:
         inputs = parse(CustomInputs, request.custom_inputs or {}, "custom_inputs")
         messages = engine_messages(request.messages)
         info = self.engine.info
+        if not info.takes_system:
+            messages = fold_system(messages)
         warnings = check_supported(inputs, info)
         warnings += _warn_of_ignored(request.ignored_fields)
         if any(message.attachments for message in request.messages):

@@ -22,6 +22,8 @@ class EngineInfo:
     reasoning_parser: str | None = None
     deterministic: bool = False
     """Whether the same seed gives the same answer."""
+    takes_system: bool = True
+    """Whether the model's chat template has a place for a system message."""
 
     @property
     def is_sglang(self) -> bool:

@@ -59,7 +59,8 @@ _HELLO: JSONObject = {"messages": [{"role": "user", "content": "Hello"}], "max_t
 async def warm_up(engine: OpenAIEngine) -> None:
     """Send the requests that load every common kernel, so that no user waits for one.
 
-    Greedy, sampled (the same prompt again, so from the prefix cache), streamed, and with a grammar.
+    Greedy, sampled (the same prompt again, so from the prefix cache), streamed, with a grammar, and
+    with a system message, to learn whether the model takes one.
 
     Raises:
         ChatServerError: the engine can't generate.
@@ -73,6 +74,19 @@ async def warm_up(engine: OpenAIEngine) -> None:
         await engine.complete({**hello, "regex": "[ab]+"})
     except InvalidRequest:
         log.info("the engine does no structured output")
+    await _learn_of_system_messages(engine, hello)
+
+
+async def _learn_of_system_messages(engine: OpenAIEngine, hello: JSONObject) -> None:
+    """Some templates, Gemma's for one, raise at a system message: a status 400, or a bare 500."""
+    both = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+    try:
+        await engine.complete({**hello, "temperature": 0, "messages": both})
+    except (InvalidRequest, EngineFailed):
+        log.info("the model takes no system message: it is put before the first user's")
+        engine.learn(takes_system=False)
+    else:
+        engine.learn(takes_system=True)
 
 
 async def _drain(stream: AsyncGenerator[object, None]) -> None:

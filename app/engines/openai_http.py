@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 
 import aiohttp
 import msgspec
@@ -76,6 +77,10 @@ class OpenAIEngine:
             )
         return self._info
 
+    def learn(self, *, takes_system: bool) -> None:
+        """Remember what only trying shows, for as long as the engine is the same."""
+        self._info = replace(self.info, takes_system=takes_system)
+
     def _seconds_until_ready(self) -> int:
         """When callers shall come back while it is not up."""
         return 5
@@ -119,8 +124,11 @@ class OpenAIEngine:
         )
         if not names:
             raise EngineFailed(f"{self.url}/v1/models lists no model.")
-        self._info = await self._discover_sglang(names) or EngineInfo("openai", names)
-        return self._info
+        found = await self._discover_sglang(names) or EngineInfo("openai", names)
+        if self._info is not None:  # asked again, and only ``learn`` knows better
+            found = replace(found, takes_system=self._info.takes_system)
+        self._info = found
+        return found
 
     async def _discover_sglang(self, names: tuple[str, ...]) -> EngineInfo | None:
         # Renamed in 0.5; the old name is deprecated there.

@@ -6,6 +6,8 @@ in the request                   what happens
 role ``developer``               becomes ``system``
 leading system messages          joined into one: most chat templates read only the first
 later system messages            passed on where they stand
+system, where the template       put before the text of the first user turn (``fold_system``)
+takes none
 same role twice in a row         passed on; a template that minds says so
 unknown role                     refused, with the known roles
 ``content: null``                "" for an assistant turn with tool calls, else refused
@@ -116,3 +118,14 @@ def _join_leading_system(messages: list[EngineMessage]) -> list[EngineMessage]:
         return messages
     joined = "\n\n".join(str(message["content"]) for message in messages[:count])
     return [{"role": "system", "content": joined}, *messages[count:]]
+
+
+def fold_system(messages: list[EngineMessage]) -> list[EngineMessage]:
+    """The same conversation for a template without a system role: its text opens the user's."""
+    first, *rest = messages
+    if first["role"] != "system":
+        return messages
+    if not rest or rest[0]["role"] != "user":
+        return [{"role": "user", "content": first["content"]}, *rest]
+    text = f"{first['content']}\n\n{rest[0]['content']}"
+    return [{**rest[0], "content": text}, *rest[1:]]

@@ -65,3 +65,47 @@ def test_image_labels_tell_the_pinned_versions(pins: str) -> None:
     assert labels["pins"] == pins
     assert labels["sglang"] == pinned["sglang"]
     assert labels["torch"] == pinned["torch"]
+
+
+def stage(name: str) -> str:
+    """The instructions of a build stage."""
+    found = re.search(rf"^FROM [^\n]* AS {name}\n(.*?)(?=^FROM |\Z)", DOCKERFILE, re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+def variables(name: str) -> dict[str, str]:
+    """The environment that a build stage sets."""
+    return dict(re.findall(r"^(?:ENV|   ) ?(\w+)=(\S+)(?: \\)?$", stage(name), re.M))
+
+
+def test_kernels_can_be_compiled_in_the_gpu_image() -> None:
+    """A runtime base has no nvcc, and FlashInfer asks for CUDA_HOME by name."""
+    bases = re.findall(r"\$\{BASE_IMAGE:-(nvidia/cuda:\S+)\}", DOCKERFILE)
+    assert len(bases) == 2
+    assert all("-devel-" in base for base in bases)
+    assert variables("cuda")["CUDA_HOME"] == "/usr/local/cuda"
+
+
+def test_compiled_kernels_outlive_the_container() -> None:
+    """Every cache of kernels lies in the volume, and each set of pins has a volume of its own."""
+    (mounted,) = re.findall(r"^      - kernels:(\S+)$", COMPOSE, re.M)
+    caches = {
+        k: v for k, v in variables("cuda").items() if re.fullmatch(r"\w+_CACHE_(DIR|PATH)", k)
+    }
+    assert {"CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"} <= caches.keys()
+    assert [name for name, path in caches.items() if not path.startswith(f"{mounted}/")] == []
+    assert re.search(r"^    name: \S*kernels-\$\{ENGINE_PINS:-cu124\}$", COMPOSE, re.M)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_a_model_that_still_loads_is_never_unhealthy(target: str) -> None:
+    (hours,) = re.findall(r"^HEALTHCHECK --start-period=(\d+)h ", stage(target), re.M)
+    (composed,) = re.findall(r"start_period: \$\{HEALTH_START_PERIOD:-(\d+)h\}", COMPOSE)
+    longest_load = Settings.model_fields["engine_start_timeout"].default
+    assert min(int(hours), int(composed)) * 3600 > longest_load
+
+
+def test_an_old_driver_is_explained_by_us_and_not_by_the_container_runtime() -> None:
+    """NVIDIA's base images have the runtime refuse old drivers, in words that help nobody."""
+    assert variables("cuda")["NVIDIA_DISABLE_REQUIRE"] == "1"

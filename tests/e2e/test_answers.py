@@ -36,6 +36,22 @@ def test_streamed_answer_is_the_plain_answer(invocations: Invocations, name: str
     assert streamed.content == question.answer
 
 
+def test_characters_of_several_tokens_are_whole_in_a_stream(invocations: Invocations) -> None:
+    """Also where the limit can cut: what is left of a character is the same in both modes."""
+    text = "東京🗼は日本の首都"
+    cut = 0
+    for limit in (*range(1, 9), 60):
+        request = CAPITAL.request(regex=text, max_tokens=limit, temperature=0)
+        plain = invocations.ask(request)
+        streamed = invocations.ask(request | {"stream": True})
+        assert streamed.content == plain.content
+        whole = streamed.content.removesuffix("\ufffd")
+        assert text.startswith(whole)
+        cut += whole != streamed.content
+    assert cut, "no limit fell inside a character, so this has shown nothing"
+    assert streamed.content == text
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_answers_are_no_near_ties(invocations: Invocations, name: str) -> None:
     reply = invocations.ask(QUESTIONS[name].request(logprobs=True, top_logprobs=2))

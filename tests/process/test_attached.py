@@ -13,6 +13,7 @@ import pytest
 from tests.process.asking import invocation
 from tests.process.conftest import Start
 from tests.replay import ReplayEngine
+from tests.replay.recordings import CHAT
 
 
 class EngineOnPort(ReplayEngine):
@@ -81,6 +82,38 @@ async def test_engine_that_stops_generating_is_noticed(
         await _until(client, url, 503)
         engine.thaw()
         await _until(client, url, 200)
+
+
+async def test_not_ready_before_the_first_tokens(
+    start: Start, port: int, client: httpx.AsyncClient
+) -> None:
+    """An engine that answers everything but the first generation, which compiles or hangs."""
+    async with EngineOnPort(port) as engine:
+        engine.play("chat_after_kill9")
+        server = start("works", ENGINE_URL=engine.url)
+        url = await asyncio.to_thread(lambda: server.url)
+        async with asyncio.timeout(60):
+            while not engine.chats:  # noqa: ASYNC110 - the server is another process
+                await asyncio.sleep(0.05)
+        answer = await client.get(url + "/health/ready")
+        assert (answer.status_code, answer.json()["phase"]) == (503, "warming")
+
+
+async def test_ready_only_after_every_common_kind_of_request(
+    start: Start, port: int, client: httpx.AsyncClient
+) -> None:
+    """Whatever is compiled at its first use, no user shall be the one who waits for it."""
+    async with EngineOnPort(port) as engine:
+        server = start("works", ENGINE_URL=engine.url)
+        url = await asyncio.to_thread(lambda: server.url)
+        await _until(client, url, 200)
+        asked = [each.json for each in engine.requests if each.path == CHAT]
+    greedy, *others = asked
+    assert greedy["temperature"] == 0
+    assert any(each.get("top_p") and each.get("top_k") for each in others), "sampled"
+    assert any(each["messages"] == greedy["messages"] for each in others), "a cached prefix"
+    assert any(each.get("stream") for each in others), "streamed"
+    assert any(each.get("regex") for each in others), "with a grammar"
 
 
 async def _until(client: httpx.AsyncClient, url: str, status: int) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 import pytest
 import requests
@@ -66,6 +68,30 @@ def test_killed_server_takes_the_engine_with_it(start: Start, behaviour: str) ->
     server.send(signal.SIGKILL)
     assert server.wait_for_end() == -signal.SIGKILL
     server.wait_until_all_gone(within=10)
+
+
+def test_a_bystander_with_the_engines_name_is_left_alone(start: Start) -> None:
+    """Cleaning up by name would end other people's work on the same machine."""
+    sleep = "import time; print('up', flush=True); time.sleep(3600)"
+    names = ["from multiprocessing", "-m sglang.launch_server", "sglang::scheduler"]
+    bystander = subprocess.Popen(
+        [sys.executable, "-c", sleep, *names], stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert bystander.stdout is not None
+        assert bystander.stdout.readline() == b"up\n"
+        server = start("works", ENGINE_MAX_RESTARTS="1")
+        wait_until_ready(server)
+        lost = server.engine()
+        lost.kill()
+        server.wait_until(lambda: not lost.is_running() and readiness(server).ok, "next engine")
+        assert bystander.poll() is None
+        server.send(signal.SIGTERM)
+        assert server.wait_for_end() == 0
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.communicate()
 
 
 def test_open_stream_is_finished_first(start: Start) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidRequest
 from app.schemas.chat_agent import ChatAgentRequest
-from app.schemas.conversation import ROLES, engine_messages, is_json_object
+from app.schemas.conversation import ROLES, engine_messages, fold_system, is_json_object
 from app.schemas.validation import parse
 
 USER: dict[str, Any] = {"role": "user", "content": "hi"}
@@ -47,6 +47,28 @@ def test_leading_system_messages_are_joined_and_later_ones_stay() -> None:
     assert translated(*leading) == [message("system", "a\n\nb\n\nc")]
     assert translated(*leading[:2]) == [message("system", "a\n\nb")]
     assert translated(*leading[:1]) == leading[:1]
+
+
+SYSTEM: dict[str, Any] = {"role": "system", "content": "Be brief."}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": "x"}
+
+
+@pytest.mark.parametrize(
+    ("turns", "folded"),
+    [
+        ([SYSTEM, USER, ANSWER], [USER | {"content": "Be brief.\n\nhi"}, ANSWER]),
+        ([SYSTEM, USER | {"name": "Ann"}], [USER | {"name": "Ann", "content": "Be brief.\n\nhi"}]),
+        ([SYSTEM, ANSWER], [USER | {"content": "Be brief."}, ANSWER]),
+        ([SYSTEM], [USER | {"content": "Be brief."}]),
+        ([USER, SYSTEM], [USER, SYSTEM]),
+    ],
+)
+def test_a_template_without_a_system_role_gets_it_in_the_users_turn(
+    turns: list[dict[str, Any]], folded: list[dict[str, Any]]
+) -> None:
+    before = [dict(turn) for turn in turns]
+    assert fold_system(turns) == folded
+    assert turns == before
 
 
 def test_the_same_role_twice_in_a_row_is_passed_on() -> None:
