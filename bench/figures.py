@@ -4,6 +4,8 @@ import statistics
 from collections import defaultdict
 from typing import Any
 
+from bench.peers.catalogue import PEERS
+
 Row = dict[str, Any]
 
 QUIET = 0.10  # share of a core used by others, up to which a measurement counts as undisturbed
@@ -27,8 +29,9 @@ class Figures:
 
     @property
     def peers(self) -> list[str]:
-        """Who was measured, in the order of the first measurements."""
-        return list(dict.fromkeys(peer for peer, _ in self._by_cell))
+        """Who was measured, in the order of the catalogue."""
+        measured = {peer for peer, _ in self._by_cell}
+        return [peer.name for peer in PEERS if peer.name in measured]
 
     def used(self, peer: str, scenario: str) -> list[Row]:
         """The measurements that a figure is made of."""
