@@ -61,6 +61,9 @@ def start(
             print(f"{peer.name}: not measured: {error}", flush=True)
             if peer.server in running:
                 running.pop(peer.server).stop()
+    for peer in peers:
+        if peer.server is not None and peer.server not in running:
+            failed.setdefault(peer.name, "its server did not answer another peer's request")
     return failed
 
 

@@ -100,6 +100,7 @@ class ScriptedEngine(_Process):
         until = time.monotonic() + 10
         while not (port := self.log.read_text().strip()):
             if time.monotonic() > until or self._process.poll() is not None:
+                self.stop()
                 raise CannotMeasureError("the scripted engine does not start")
             time.sleep(0.02)
         self.port = int(port)
@@ -109,7 +110,7 @@ class ScriptedEngine(_Process):
         """How it answers from now on; what is not named gets its default."""
         plain = {"tokens": 128, "delay_us": 0, "first_us": 0, "think_us": 0, "batch": 1, "sync": 0}
         query = "&".join(f"{name}={value}" for name, value in (plain | how).items())
-        urllib.request.urlopen(f"{self.url}/__behave?{query}", timeout=5).read()  # noqa: S310
+        urllib.request.urlopen(f"{self.url}/__behave?{query}", timeout=30).read()  # noqa: S310
 
 
 class RunningServer(_Process):
@@ -136,7 +137,7 @@ class RunningServer(_Process):
             "root": str(ROOT),
             "work": str(folder("run")),
         }
-        variables = {key: value.format(**places) for key, value in server.variables.items()}
+        variables = {one: text.format(**places) for one, text in server.variables.items()}
         # Servers that start a program of their environment by name look for it in the path.
         variables["PATH"] = f"{python.parent}:{os.environ['PATH']}"
         if server.prepare:
