@@ -14,6 +14,7 @@ import platform
 import resource
 import secrets
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -24,7 +25,7 @@ from typing import Any
 from bench.environments import ROOT, CannotMeasureError, build_rig, folder
 from bench.figures import QUIET, Figures, Row
 from bench.measure import Cores, Stand
-from bench.peers.catalogue import PEERS, SERVERS, Peer
+from bench.peers.catalogue import PEERS, Peer
 from bench.picture import draw
 from bench.processes import RunningServer, ScriptedEngine
 from bench.report import fill, markdown
@@ -41,7 +42,7 @@ def start(
     core: int,
     running: dict[str, RunningServer],
 ) -> dict[str, str]:
-    """Start every server that a peer needs, into ``running``.
+    """Start the servers of the peers, into ``running``.
 
     Returns:
         Why peers can't be measured, by their names.
@@ -51,19 +52,14 @@ def start(
         if peer.server is None:
             continue
         try:
-            if peer.server not in running:
-                server = SERVERS[peer.server]
-                running[peer.server] = RunningServer(peer.server, server, engine.url, key, core)
-            running[peer.server].wait_until_it_answers(peer)
+            running[peer.name] = RunningServer(peer.name, peer.server, engine.url, key, core)
+            running[peer.name].wait_until_it_answers(peer)
             print(f"{peer.name} answers", flush=True)
         except CannotMeasureError as error:
             failed[peer.name] = str(error)
             print(f"{peer.name}: not measured: {error}", flush=True)
-            if peer.server in running:
-                running.pop(peer.server).stop()
-    for peer in peers:
-        if peer.server is not None and peer.server not in running:
-            failed.setdefault(peer.name, "its server did not answer another peer's request")
+            if peer.name in running:
+                running.pop(peer.name).stop()
     return failed
 
 
@@ -84,7 +80,7 @@ def measure_all(
             for peer in peers[turn:] + peers[:turn]:
                 if scenario.stream and not peer.streams:
                     continue
-                server = running[peer.server] if peer.server else None
+                server = running.get(peer.name)  # none for the engine itself
                 for _ in range(2):
                     try:
                         row = stand.measure(peer, server, scenario)
@@ -137,12 +133,13 @@ def run(options: argparse.Namespace, out: Path) -> dict[str, Any]:
         "not_measured": {},
     }
     rig = build_rig()
+    shutil.rmtree(folder("run"))  # what servers kept there of an older run, databases for example
     engine = ScriptedEngine(rig, cores.engine)
     running: dict[str, RunningServer] = {}
     try:
         engine.behave()
         results["not_measured"] = start(peers, engine, key, cores.server, running)
-        peers = [peer for peer in peers if peer.server is None or peer.server in running]
+        peers = [peer for peer in peers if peer.server is None or peer.name in running]
         stand = Stand(rig, cores, engine, key, 0.0 if options.quick else 25.0)
         measure_all(stand, peers, running, scenarios, options.rounds, results)
     finally:

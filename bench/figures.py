@@ -9,7 +9,8 @@ from bench.peers.catalogue import PEERS
 Row = dict[str, Any]
 
 QUIET = 0.10  # share of a core used by others, up to which a measurement counts as undisturbed
-_SATURATED = 0.9
+_SATURATED = 0.9  # of a core
+_OPEN = 0.9  # of the connections
 
 
 def quiet_runs(rows: list[Row]) -> list[Row]:
@@ -68,10 +69,13 @@ class Figures:
         return self.value(peer, "open512", "rss_idle")
 
     def rss_per_stream(self, peer: str) -> float | None:
-        """KB more for each open stream. Of the first round only: later, what is kept hides it."""
+        """KB more for each open stream, as soon as nearly all of them were open for once.
+
+        Not a median: later, memory that was kept hides what a stream needs.
+        """
         for row in self._by_cell.get((peer, "open512"), []):
-            if row["rss"] is not None:
-                return float(1000 * (row["rss"] - row["rss_idle"]) / row["connections"])
+            if row["rss"] is not None and row["open_streams"] > _OPEN * row["connections"]:
+                return float(1000 * (row["rss"] - row["rss_idle"]) / row["open_streams"])
         return None
 
     def errors(self, peer: str) -> int:

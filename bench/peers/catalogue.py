@@ -30,16 +30,16 @@ class Server:
 
 @dataclass(frozen=True)
 class Peer:
-    """A row of the report: a server, asked in one of its languages.
+    """A row of the report: a server, and the language it is asked in.
 
     Attributes:
-        server: key of SERVERS; None for the engine itself.
+        server: a process of its own; None for the engine itself.
         speaks: ``openai``, ``chat-agent`` or ``responses``: the body it takes.
         streams: False for servers that answer a request for a stream with a whole answer.
     """
 
     name: str
-    server: str | None
+    server: Server | None
     speaks: str
     streams: bool = True
 
@@ -49,79 +49,85 @@ class Peer:
         return "/v1/chat/completions" if self.speaks == "openai" else "/invocations"
 
 
-_OPENAI_CLIENT = {"BENCH_ENGINE": "{engine}/v1", "BENCH_MODEL": "{model}"}
-_MLFLOW = {**_OPENAI_CLIENT, "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
-_AGENT_SERVER = (
+_CLIENT = {"BENCH_ENGINE": "{engine}/v1", "BENCH_MODEL": "{model}"}
+_MLFLOW = {**_CLIENT, "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
+_AGENT_SERVER_COMMAND = (
     *("{python}", "-m", "uvicorn", "agentserver:app", "--app-dir", "{peers}"),
     *("--host", "127.0.0.1", "--port", "{port}"),
 )
 
-SERVERS = {
-    # As users run it: with a key, so that it is checked; all else, limits and metrics included, is
-    # the default.
-    "gateway": Server(
-        None,
-        ("{python}", "-m", "app", "serve"),
-        {"PYTHONPATH": "{root}", "PORT": "{port}", "ENGINE_URL": "{engine}", "API_KEY": "{key}"},
+# As users run it: with a key, so that it is checked; all else, limits and metrics included, is
+# the default.
+_GATEWAY = Server(
+    None,
+    ("{python}", "-m", "app", "serve"),
+    {"PYTHONPATH": "{root}", "PORT": "{port}", "ENGINE_URL": "{engine}", "API_KEY": "{key}"},
+)
+
+_NAIVE = Server(
+    "naive",
+    (
+        *("{python}", "-m", "uvicorn", "naive:app", "--app-dir", "{peers}"),
+        *("--host", "127.0.0.1", "--port", "{port}"),
     ),
-    "naive": Server(
-        "naive",
-        (
-            *("{python}", "-m", "uvicorn", "naive:app", "--app-dir", "{peers}"),
-            *("--host", "127.0.0.1", "--port", "{port}"),
-        ),
-        _OPENAI_CLIENT,
+    _CLIENT,
+)
+
+_MLFLOW_SERVE = Server(
+    "mlflow",
+    (
+        *("{bin}/mlflow", "models", "serve", "--env-manager", "local", "--workers", "1"),
+        *("--model-uri", "{work}/mlflow-model", "--host", "127.0.0.1", "--port", "{port}"),
     ),
-    "mlflow-serve": Server(
-        "mlflow",
-        (
-            *("{bin}/mlflow", "models", "serve", "--env-manager", "local", "--workers", "1"),
-            *("--model-uri", "{work}/mlflow-model", "--host", "127.0.0.1", "--port", "{port}"),
-        ),
-        _MLFLOW,
-        prepare=("{python}", "{peers}/save_mlflow_model.py", "{work}/mlflow-model"),
+    _MLFLOW,
+    prepare=("{python}", "{peers}/save_mlflow_model.py", "{work}/mlflow-model"),
+)
+
+# MLflow traces every request by default.
+_AGENT_SERVER = Server(
+    "mlflow",
+    _AGENT_SERVER_COMMAND,
+    {**_MLFLOW, "MLFLOW_TRACKING_URI": "sqlite:///{work}/agentserver.db"},
+)
+
+_AGENT_SERVER_UNTRACED = Server(
+    "mlflow", _AGENT_SERVER_COMMAND, {**_MLFLOW, "BENCH_TRACING": "off"}
+)
+
+_LITELLM = Server(
+    "litellm",
+    (
+        *("{bin}/litellm", "--config", "{peers}/litellm.yaml", "--num_workers", "1"),
+        *("--host", "127.0.0.1", "--port", "{port}"),
     ),
-    # MLflow traces every request by default.
-    "agentserver": Server(
-        "mlflow",
-        _AGENT_SERVER,
-        {**_MLFLOW, "MLFLOW_TRACKING_URI": "sqlite:///{work}/agentserver.db"},
+    {
+        "BENCH_ENGINE": "{engine}/v1",
+        "LITELLM_MASTER_KEY": "{key}",
+        # What LiteLLM recommends for production; the price list comes with the package.
+        "LITELLM_MODE": "PRODUCTION",
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    },
+)
+
+_SGLANG_ROUTER = Server(
+    "sglang-router",
+    (
+        *("{python}", "-m", "sglang_router.launch_router", "--worker-urls", "{engine}"),
+        *("--host", "127.0.0.1", "--port", "{port}", "--log-level", "warn"),
+        # It always opens a second port for its metrics, 29000 unless told.
+        *("--prometheus-port", "{second_port}"),
     ),
-    "agentserver-untraced": Server("mlflow", _AGENT_SERVER, {**_MLFLOW, "BENCH_TRACING": "off"}),
-    "litellm": Server(
-        "litellm",
-        (
-            *("{bin}/litellm", "--config", "{peers}/litellm.yaml", "--num_workers", "1"),
-            *("--host", "127.0.0.1", "--port", "{port}"),
-        ),
-        {
-            "BENCH_ENGINE": "{engine}/v1",
-            "LITELLM_MASTER_KEY": "{key}",
-            # What LiteLLM recommends for production; the price list comes with the package.
-            "LITELLM_MODE": "PRODUCTION",
-            "LITELLM_LOG": "ERROR",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        },
-    ),
-    "sglang-router": Server(
-        "sglang-router",
-        (
-            *("{python}", "-m", "sglang_router.launch_router", "--worker-urls", "{engine}"),
-            *("--host", "127.0.0.1", "--port", "{port}", "--log-level", "warn"),
-            # It always opens a second port for its metrics, 29000 unless told.
-            *("--prometheus-port", "{second_port}"),
-        ),
-    ),
-}
+)
 
 PEERS = (
     Peer("direct", None, "openai"),
-    Peer("ours", "gateway", "chat-agent"),
-    Peer("ours-v1", "gateway", "openai"),
-    Peer("naive", "naive", "chat-agent"),
-    Peer("mlflow-serve", "mlflow-serve", "chat-agent", streams=False),
-    Peer("agentserver", "agentserver", "responses"),
-    Peer("agentserver-untraced", "agentserver-untraced", "responses"),
-    Peer("litellm", "litellm", "openai"),
-    Peer("sglang-router", "sglang-router", "openai"),
+    Peer("ours", _GATEWAY, "chat-agent"),
+    Peer("ours-v1", _GATEWAY, "openai"),
+    Peer("naive", _NAIVE, "chat-agent"),
+    Peer("mlflow-serve", _MLFLOW_SERVE, "chat-agent", streams=False),
+    Peer("agentserver", _AGENT_SERVER, "responses"),
+    Peer("agentserver-untraced", _AGENT_SERVER_UNTRACED, "responses"),
+    Peer("litellm", _LITELLM, "openai"),
+    Peer("sglang-router", _SGLANG_ROUTER, "openai"),
 )

@@ -176,14 +176,14 @@ static void read_request(char **argv) {
   fclose(file);
 }
 
-static void print(double seconds) {
+static void print(double seconds, int open) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
   printf("{\"seconds\":%.4f,\"requests\":%llu,\"errors\":%llu,\"reconnects\":%llu,\"tokens\":%llu,"
-         "\"requests_per_s\":%.2f,\"tokens_per_s\":%.1f,\"mb_per_s\":%.2f",
+         "\"requests_per_s\":%.2f,\"tokens_per_s\":%.1f,\"mb_per_s\":%.2f,\"open_streams\":%d",
          seconds, (unsigned long long)found.requests, (unsigned long long)found.errors,
          (unsigned long long)found.reconnects, (unsigned long long)found.tokens,
-         found.requests / seconds, found.tokens / seconds, found.bytes / seconds / 1e6);
+         found.requests / seconds, found.tokens / seconds, found.bytes / seconds / 1e6, open);
   histogram_print("total_us", &found.total);
   histogram_print("first_token_us", &found.first_token);
   histogram_print("one_way_us", &found.one_way);
@@ -208,6 +208,7 @@ int main(int argc, char **argv) {
   exchange *all = calloc(count, sizeof *all);
   uint64_t counted_from = now_ns() + (uint64_t)(atof(argv[7]) * 1e9);
   uint64_t deadline = counted_from + (uint64_t)(atof(argv[6]) * 1e9), began = 0, ended = 0;
+  int open = 0; // streams under way at the deadline
   for (int i = 0; i < count; i++) {
     all[i].fd = -1;
     ask(&all[i]);
@@ -223,6 +224,7 @@ int main(int argc, char **argv) {
       found.counting = 0;
       stopping = 1;
       ended = now;
+      for (int i = 0; i < count; i++) open += all[i].busy && all[i].tokens > 0;
     }
     if (stopping) {
       int busy = 0;
@@ -239,6 +241,6 @@ int main(int argc, char **argv) {
     fprintf(stderr, "load: no time was counted\n");
     return 1;
   }
-  print((ended - began) / 1e9);
+  print((ended - began) / 1e9, open);
   return 0;
 }

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from bench.bars import bars
+from bench.environments import ROOT
 from bench.figures import Figures, Row, quiet_runs
-from bench.peers.catalogue import PEERS, SERVERS
+from bench.peers.catalogue import PEERS
 from bench.report import fill, markdown, number
 from bench.scenarios import SCENARIOS, body
 
@@ -17,6 +18,7 @@ def row(peer: str, scenario: str, *, disturbance: float = 0.0, **fields: object)
         "scenario": scenario,
         "disturbance": disturbance,
         "connections": 64,
+        "open_streams": 64,
         "requests_per_s": 0.0,
         "tokens_per_s": 0.0,
         "server_share": 0.0 if peer == "direct" else 0.5,
@@ -74,11 +76,12 @@ def test_rates_are_counted_for_a_whole_core() -> None:
     assert figures.per_core("direct", "plain32", "requests_per_s") is None
 
 
-def test_memory_for_a_stream_is_that_of_the_first_round() -> None:
+def test_memory_for_a_stream_is_taken_when_nearly_all_are_open_for_the_first_time() -> None:
     figures = Figures(
         [
-            row("ours", "open512", connections=500, rss=110.0, rss_idle=100.0),
-            row("ours", "open512", connections=500, rss=190.0, rss_idle=100.0),
+            row("ours", "open512", connections=512, open_streams=9, rss=102.0, rss_idle=100.0),
+            row("ours", "open512", connections=512, open_streams=500, rss=110.0, rss_idle=100.0),
+            row("ours", "open512", connections=512, open_streams=512, rss=190.0, rss_idle=100.0),
         ]
     )
     assert figures.rss_per_stream("ours") == 20.0  # KB
@@ -159,10 +162,12 @@ def test_a_report_takes_the_place_of_an_older_one() -> None:
 
 
 def test_every_peer_can_be_started_and_asked() -> None:
-    assert {peer.server for peer in PEERS} == {None, *SERVERS}
     assert len({peer.name for peer in PEERS}) == len(PEERS)
     for peer in PEERS:
         assert b"Lutetia" in body(peer.speaks, stream=True, long_prompt=True)
+        if peer.server is not None and peer.server.environment is not None:
+            pins = ROOT / "requirements" / f"bench-{peer.server.environment}.txt"
+            assert "==" in pins.read_text(encoding="utf-8")
 
 
 def test_the_bars_are_about_scenarios_that_exist() -> None:
