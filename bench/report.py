@@ -104,10 +104,8 @@ def _bars(figures: Figures) -> str:
     for bar in bars(figures):
         sign = "≤" if bar.at_most else "≥"
         figure = number(bar.figure, 2) + (f" {bar.unit}" if bar.figure is not None else "")
-        lines.append(
-            f"| {bar.what} | {figure.strip()} | {sign} {bar.limit:g} {bar.unit} "
-            f"| {words[bar.passed]} |"
-        )
+        limit = f"{sign} {bar.limit:g} {bar.unit}".strip()
+        lines.append(f"| {bar.what} | {figure.strip()} | {limit} | {words[bar.passed]} |")
     return "\n".join(lines)
 
 
