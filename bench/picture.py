@@ -1,9 +1,11 @@
 """The results as a picture."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 from bench.figures import Figures
+from bench.report import number
 
 _OURS, _OTHERS, _DIRECT = "#1f77b4", "#9aa5b1", "#d5dae0"
 
@@ -15,6 +17,7 @@ def draw(figures: Figures, path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import NullFormatter
 
     def ms(scenario: str, name: str) -> Callable[[str], float | None]:
         def get(peer: str) -> float | None:
@@ -53,8 +56,12 @@ def draw(figures: Figures, path: Path) -> None:
             for name in names
         ]
         bars = axis.barh(names, values, color=colours)
+        # From a power of ten on: on an axis that fits the values, the least would have no length.
+        lowest, highest = math.floor(math.log10(min(values))), math.log10(max(values))
         axis.set_xscale("log")
-        axis.bar_label(bars, [f"{value:,.3g}" for value in values], padding=3, fontsize=8)
-        axis.margins(x=0.15)
+        axis.set_xlim(10.0**lowest / 2, 10.0 ** (math.floor(highest) + 1.3))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        labels = [number(value, 0 if value >= 100 else 2) for value in values]
+        axis.bar_label(bars, labels, padding=3, fontsize=8)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
