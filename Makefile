@@ -16,7 +16,11 @@ PYTEST_ARGS ?=
 # make lock UPGRADE=--upgrade moves every pin to the newest release; without it, only what must move.
 UPGRADE ?=
 
+# More arguments for the benchmark, for example: make bench BENCH_ARGS="--peers ours,naive --rounds 1"
+BENCH_ARGS ?=
+
 OLD_MLFLOW := 2.20.2 2.22.5
+BENCH_PEERS := naive mlflow litellm sglang-router
 OLD_MLFLOW_VENVS := $(OLD_MLFLOW:%=.venv-mlflow-%)
 
 .PHONY: help
@@ -65,6 +69,10 @@ up: ## Build the GPU image and start it (settings from .env)
 down: ## Stop what `make up` started
 	docker compose down
 
+.PHONY: bench
+bench: .venv ## Measure the gateway beside its peers (needs gcc; BENCH_ARGS="--quick", see bench/README.md)
+	.venv/bin/python -m bench $(BENCH_ARGS)
+
 .PHONY: lock
 lock: .venv .venv-lock/installed ## Resolve requirements/*.in into the pinned lists
 	$(call compile,--universal --python-version 3.11) gateway.in -o gateway.txt
@@ -76,6 +84,8 @@ lock: .venv .venv-lock/installed ## Resolve requirements/*.in into the pinned li
 		($(call compile,--universal --python-version 3.11) -c ../.venv-lock/mlflow.txt \
 			mlflow-old.in -o mlflow-$$version.txt --no-annotate); done
 	$(call compile,--universal --python-version 3.11) model-mlflow-2.20.2.in -o model-mlflow-2.20.2.txt
+	for peer in $(BENCH_PEERS); do \
+		($(call compile,--universal --python-version 3.11) bench-$$peer.in -o bench-$$peer.txt); done
 	.venv/bin/python -m model_wrapper.packaging.lock
 
 compile = cd requirements && ../.venv-lock/bin/uv pip compile --quiet $(UPGRADE) $(1) \
@@ -83,7 +93,7 @@ compile = cd requirements && ../.venv-lock/bin/uv pip compile --quiet $(UPGRADE)
 
 .PHONY: clean
 clean: ## Remove the environments and caches in this folder (models stay in MODEL_CACHE)
-	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis engine/plaincpu/build
+	rm -rf .venv .venv-* .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis engine/plaincpu/build
 	find app model_wrapper tests engine -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # --- Environments -------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Benchmarks. Each compares ratios inside one run."""
+"""Benchmarks. Each compares ratios inside one run; README.md has the commands."""

@@ -1,0 +1,1 @@
+"""The servers that the gateway is compared with."""
