@@ -172,12 +172,16 @@ class Settings(BaseSettings):
         if value is None:
             return None
         try:
-            _URL.validate_python(value)
+            url = _URL.validate_python(value)
         except ValidationError:
             raise ValueError(
                 "must be an http(s) URL such as http://127.0.0.1:30000; for a model name or "
                 "folder use MODEL"
             ) from None
+        if url.username or url.password or url.query or url.fragment:
+            raise ValueError(
+                "must be no more than scheme, host, port and path; a key goes into ENGINE_API_KEY"
+            )
         return value.rstrip("/").removesuffix("/v1")
 
     @field_validator("engine_args")

@@ -1,20 +1,18 @@
-"""The HTTP client that talks to one engine: pool, deadlines, and errors of transport as ours.
-
-It is aiohttp: of the clients kept on PyPI it adds least to each streamed token.
-"""
+"""The HTTP client that talks to one engine: its connections, deadlines and errors."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from dataclasses import dataclass
+import ssl
+from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
+from app.engines.http_connection import Answer, Connection
 from app.engines.openai_wire import http_error
-from app.errors import DeadlineExceeded, EngineFailed, EngineUnavailable, engine_lost
+from app.errors import ChatServerError, DeadlineExceeded, EngineFailed, EngineUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -36,47 +34,44 @@ class HTTPClient:
     def __init__(
         self, url: str, *, api_key: str | None, request_timeout: float, idle_timeout: float
     ) -> None:
-        self.url = url
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._api_key = api_key
         self._request_timeout = request_timeout
-        silence = min(idle_timeout, request_timeout)
-        self._silence = silence
-        self._limits = {
-            stream: aiohttp.ClientTimeout(
-                total=None if stream else request_timeout,
-                connect=_CONNECT_TIMEOUT,
-                sock_read=silence if stream else None,
-            )
-            for stream in (False, True)
-        }
-        self._opened: aiohttp.ClientSession | None = None
+        self._silence = min(idle_timeout, request_timeout)
+        # The number of connections is bounded by admission, not by the pool.
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
         self._hung_up: str | None = None
+        self._tls: ssl.SSLContext | None = None
+        self.move_to(url)
 
-    @property
-    def _session(self) -> aiohttp.ClientSession:
-        """The connection pool, opened on first use inside the running event loop."""
-        if self._hung_up is not None:
-            raise EngineUnavailable(self._hung_up, retry_after=1)
-        if self._opened is None:
-            self._opened = aiohttp.ClientSession(
-                headers=self._headers,
-                # The number of connections is bounded by admission, not by the pool.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_POOL_IDLE),
-                auto_decompress=False,
-                read_bufsize=2**18,
-                trace_configs=[_note_reuse()],
-            )
-        return self._opened
+    def move_to(self, url: str) -> None:
+        """From now on, ask the server at another base URL."""
+        parts = urlsplit(url)
+        encrypted = parts.scheme == "https"
+        self._host = parts.hostname or "localhost"
+        self._port = parts.port or (443 if encrypted else 80)
+        self._encrypted = encrypted
+        self._prefix = parts.path
+        key = f"Authorization: Bearer {self._api_key}\r\n" if self._api_key else ""
+        self._headers = (
+            f" HTTP/1.1\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n{key}"
+            "Accept: */*\r\nAccept-Encoding: identity\r\n"
+        )
+        self._close_idle()
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._opened is not None:
-            await self._opened.close()
-            self._opened = None
+        self._close_idle()
+        for connection in list(self._busy):
+            connection.abort()
+        await asyncio.sleep(0)  # transports close in the loop's next round
 
     async def hang_up(self, reason: str) -> None:
         """End every open request with this reason, and refuse new ones with it."""
         self._hung_up = reason
+        for connection in list(self._busy):
+            connection.fail(EngineUnavailable(reason, retry_after=1))
         await self.close()
 
     async def get_json(self, path: str, *, within: float) -> dict[str, Any]:
@@ -85,12 +80,10 @@ class HTTPClient:
         Raises:
             EngineFailed: a status other than 200, or no JSON object.
         """
-        limits = aiohttp.ClientTimeout(total=within)
-        with self._errors_of_transport():
-            async with self._session.get(self.url + path, timeout=limits) as answer:
-                body = await answer.read()
-                if answer.status != 200:
-                    raise EngineFailed(f"GET {path} of the engine answered {answer.status}.")
+        async with self._ask("GET", path, b"", within) as answer:
+            body = await answer.read()
+        if answer.status != 200:
+            raise EngineFailed(f"GET {path} of the engine answered {answer.status}.")
         try:
             return msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.DecodeError as error:
@@ -98,145 +91,134 @@ class HTTPClient:
 
     async def post_json(self, path: str, body: dict[str, object], *, within: float) -> None:
         """POST a JSON object and care for nothing but that it arrived."""
-        limits = aiohttp.ClientTimeout(total=within)
-        with self._errors_of_transport():
-            async with self._session.post(self.url + path, json=body, timeout=limits) as answer:
-                await answer.read()
+        async with self._ask("POST", path, msgspec.json.encode(body), within) as answer:
+            await answer.read()
 
     @contextlib.asynccontextmanager
     async def request(
         self, method: str, path: str, body: bytes, *, stream: bool
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[Answer]:
         """One request; its answer has status 200 and is still to be read.
 
         Raises:
             ChatServerError: the engine refused, or something went wrong on the way, or it took
                 too long.
         """
-        with self._errors_of_transport():
-            # Of a stream too, the head has a limit, however slowly it drips in.
-            async with asyncio.timeout(self._request_timeout):
-                answer = await self._send(method, path, body, self._limits[stream])
-            async with answer:
-                with _ending_with_connection(answer):
-                    if answer.status != 200:
-                        async with asyncio.timeout(self._silence):
-                            refusal = await answer.read()
-                        log.warning("engine answered %s with %d", path, answer.status)
-                        log.debug("its words: %r", refusal[:1000])
-                        again = answer.headers.get("Retry-After")
-                        raise http_error(answer.status, refusal, again)
+        silence = self._silence if stream else None
+        async with self._ask(method, path, body, self._request_timeout, silence) as answer:
+            if answer.status != 200:
+                answer.hurry(self._silence)
+                refusal = await answer.read()
+                log.warning("engine answered %s with %d", path, answer.status)
+                log.debug("its words: %r", refusal[:1000])
+                raise http_error(answer.status, refusal, answer.header(b"retry-after"))
+            yield answer
+
+    @contextlib.asynccontextmanager
+    async def _ask(
+        self, method: str, path: str, body: bytes, within: float, silence: float | None = None
+    ) -> AsyncIterator[Answer]:
+        """Send a request, and give its connection back at the end, if it is still of use."""
+        deadline = asyncio.get_running_loop().time() + within
+        head = self._head(method, path, len(body))
+        connection, reused = self._kept(), True
+        while True:
+            if connection is None:
+                connection, reused = await self._connect(deadline), False
+            self._busy.add(connection)
+            try:
+                answer = connection.ask(head, body, deadline=deadline, silence=silence)
+                try:
+                    await answer.head()
+                except EngineUnavailable:
+                    # The engine closes idle connections when it likes, also in the moment of our
+                    # next request.
+                    if not reused or answer.touched or self._hung_up is not None:
+                        raise
+                else:
                     yield answer
+                    return
+            finally:
+                self._give_back(connection)
+            connection = None
 
-    async def chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """The body as it arrives, until the deadline of the whole answer.
+    def _head(self, method: str, path: str, size: int) -> bytes:
+        content = f"Content-Type: application/json\r\nContent-Length: {size}\r\n" if size else ""
+        return f"{method} {self._prefix}{path}{self._headers}{content}\r\n".encode("ascii")
 
-        The clock is read at each chunk. A timer would fire wherever this task happens to be,
-        which need not be here, and end the caller instead.
-        """
+    async def _connect(self, deadline: float) -> Connection:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._request_timeout
-        async for chunk in answer.content.iter_any():
-            if loop.time() > deadline:
-                raise DeadlineExceeded("The answer took longer than allowed.")
-            yield chunk
-        if self._hung_up is not None:  # an answer without a length seems to have ended well
+        if self._encrypted and self._tls is None:
+            self._tls = ssl.create_default_context()
+        at = min(deadline, loop.time() + _CONNECT_TIMEOUT)
+        try:
+            async with asyncio.timeout_at(at):
+                _, connection = await loop.create_connection(
+                    Connection, self._host, self._port, ssl=self._tls if self._encrypted else None
+                )
+        except TimeoutError as error:
+            if at == deadline:
+                raise DeadlineExceeded("The answer took longer than allowed.") from error
+            raise _unreachable() from error
+        except OSError as error:
+            raise _unreachable() from error
+        if self._hung_up is not None:
+            connection.abort()
+        self._refuse_when_hung_up()
+        return connection
+
+    # --- Connections that wait for their next request, the one that was used last at the end
+
+    def _kept(self) -> Connection | None:
+        self._refuse_when_hung_up()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                if _now() - connection.idle_since < _POOL_IDLE:
+                    return connection
+                connection.abort()
+        return None
+
+    def _give_back(self, connection: Connection) -> None:
+        self._busy.discard(connection)
+        if not connection.release():
+            return
+        if self._hung_up is not None:
+            connection.abort()
+            return
+        connection.idle_since = _now()
+        self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(_POOL_IDLE, self._close_old)
+
+    def _close_old(self) -> None:
+        """Close what has been idle for too long, and look again while there is anything."""
+        old = _now() - _POOL_IDLE
+        for connection in self._idle:
+            if connection.idle_since <= old:
+                connection.abort()
+        self._idle = [connection for connection in self._idle if connection.is_open]
+        self._sweep = None
+        if self._idle:
+            wait = self._idle[0].idle_since - old
+            self._sweep = asyncio.get_running_loop().call_later(wait, self._close_old)
+
+    def _close_idle(self) -> None:
+        for connection in self._idle:
+            connection.abort()
+        self._idle = []
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+
+    def _refuse_when_hung_up(self) -> None:
+        if self._hung_up is not None:
             raise EngineUnavailable(self._hung_up, retry_after=1)
 
-    async def _send(
-        self, method: str, path: str, body: bytes, limits: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
-        """Send a request, once more if its kept-alive connection proves to be closed.
 
-        The engine closes idle connections when it likes, also in the moment of our next request.
-        """
-        connection = _Connection()
-
-        def send() -> Awaitable[aiohttp.ClientResponse]:
-            return self._session.request(
-                method,
-                self.url + path,
-                data=body or None,
-                headers={"Content-Type": "application/json"} if body else None,
-                timeout=limits,
-                trace_request_ctx=connection,
-            )
-
-        try:
-            return await send()
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            if not connection.reused:
-                raise
-            return await send()
-
-    @contextlib.contextmanager
-    def _errors_of_transport(self) -> Iterator[None]:
-        """Errors of aiohttp as ours. Their texts are often empty, so the log gets the class."""
-        try:
-            yield
-        except aiohttp.SocketTimeoutError as error:
-            raise DeadlineExceeded("The engine was silent for too long.") from error
-        except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as error:
-            raise EngineUnavailable("The engine can't be reached.", retry_after=5) from error
-        except aiohttp.ClientError as error:
-            if self._hung_up is not None:
-                raise EngineUnavailable(self._hung_up, retry_after=1) from error
-            log.warning("connection to the engine broke: %s", type(error).__name__)
-            raise engine_lost() from error
-        except TimeoutError as error:
-            raise DeadlineExceeded("The answer took longer than allowed.") from error
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-@contextlib.contextmanager
-def _ending_with_connection(answer: aiohttp.ClientResponse) -> Iterator[None]:
-    """Have a body that can get no more bytes end with an error.
-
-    After a body that breaks its own framing, such as a chunk without a length, aiohttp 3.14 closes
-    the connection and tells nobody: its reader waits for ever, and no time limit on the socket
-    applies any more.
-    """
-    connection, body = answer.connection, answer.content
-    if connection is None or connection.protocol is None:  # the whole body is here
-        yield
-        return
-
-    def end(_: object = None) -> None:
-        if not body.is_eof() and body.exception() is None:
-            body.set_exception(aiohttp.ClientPayloadError("the body broke its own framing"))
-
-    closed = connection.protocol.closed
-    if closed is None:
-        end()
-        yield
-        return
-    # The future is the connection's, which serves one request after another.
-    closed.remove_done_callback(_note_end)
-    closed.add_done_callback(_note_end)
-    closed.add_done_callback(end)
-    try:
-        yield
-    finally:
-        closed.remove_done_callback(end)
-
-
-def _note_end(closed: asyncio.Future[None]) -> None:
-    """Look at how a connection was lost, or asyncio complains that nobody did."""
-    if not closed.cancelled():
-        closed.exception()
-
-
-@dataclass
-class _Connection:
-    """Where a request went: over a fresh connection, or one that had served before."""
-
-    reused: bool = False
-
-
-def _note_reuse() -> aiohttp.TraceConfig:
-    async def note(_: aiohttp.ClientSession, context: Any, __: Any) -> None:
-        if isinstance(context.trace_request_ctx, _Connection):
-            context.trace_request_ctx.reused = True
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_reuseconn.append(note)
-    return trace
+def _unreachable() -> ChatServerError:
+    return EngineUnavailable("The engine can't be reached.", retry_after=5)

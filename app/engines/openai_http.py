@@ -6,11 +6,11 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
-import aiohttp
 import msgspec
 
 from app.engines.base import EngineInfo, JSONObject
 from app.engines.http_client import HTTPClient
+from app.engines.http_connection import Answer
 from app.engines.openai_wire import completion_events
 from app.engines.phases import Lifecycle, Phase, Status
 from app.errors import (
@@ -93,7 +93,8 @@ class OpenAIEngine:
 
     def move_to(self, url: str) -> None:
         """From now on, ask the server at another base URL."""
-        self.url = self._http.url = url
+        self.url = url
+        self._http.move_to(url)
 
     async def hang_up(self) -> None:
         """End all requests that are open, and refuse new ones: the server is shutting down."""
@@ -162,7 +163,7 @@ class OpenAIEngine:
         body = body | {"stream": True, "stream_options": {"include_usage": True}}
         decoder = SSEDecoder()
         async with self.request("POST", _CHAT, msgspec.json.encode(body), stream=True) as answer:
-            async for chunk in self.chunks(answer):
+            async for chunk in answer:
                 batch: list[Event] = []
                 for data in decoder.feed(chunk):
                     if data != DONE:
@@ -173,7 +174,7 @@ class OpenAIEngine:
     @contextlib.asynccontextmanager
     async def request(
         self, method: str, path: str, body: bytes, *, stream: bool = False
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[Answer]:
         """One request, aborted in the engine when its answer is not read to the end.
 
         Closing the connection is not enough: engines notice that seconds later, or never.
@@ -199,10 +200,6 @@ class OpenAIEngine:
         except BaseException:
             self._abort_soon(rid)
             raise
-
-    def chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """The body as it arrives, until the deadline of the whole answer."""
-        return self._http.chunks(answer)
 
     def _abort_soon(self, rid: str) -> None:
         task = asyncio.ensure_future(self._abort(rid))

@@ -36,7 +36,7 @@ async def relay(engine: OpenAIEngine, method: str, path: str, body: bytes, place
     """
     async with place, engine.request(method, path, body) as answer:
         content = await answer.read()
-        return Relayed(answer.headers.get("Content-Type", "application/json"), content)
+        return Relayed(answer.header(b"content-type") or "application/json", content)
 
 
 async def relay_stream(
@@ -55,7 +55,7 @@ async def relay_stream(
     held = b""
     started = ended = False
     async with place, engine.request("POST", path, body, stream=True) as answer:
-        async for chunk in engine.chunks(answer):
+        async for chunk in answer:
             events = decoder.feed(chunk)
             ended = ended or DONE in events
             held += chunk

@@ -38,7 +38,7 @@ def routes(settings: Settings, engine: OpenAIEngine, admission: Admission) -> li
         """Relayed to the engine."""
         engine.info  # noqa: B018  raises while the engine is not up
         path: str = request.scope["path"]
-        # The HTTP client resolves dots, and would ask the engine's administrative routes.
+        # Whoever resolves dots on the way would ask the engine's administrative routes.
         if not {".", ".."}.isdisjoint(path.split("/")):
             raise NoSuchRoute("No such path.")
         found = await relay(engine, "GET", quote(path), b"", nullcontext())

@@ -116,7 +116,8 @@ static int usage_event(char *to, connection *c) {
   return http_chunk(to, payload, size);
 }
 
-// A token says when it was sent: "~" and the clock's microseconds, modulo 1e9.
+// A token says when it was sent: "~", the clock's microseconds modulo 1e9, and a space, since a gateway may
+// hold the last character back until it knows that more follows.
 static void write_time(char *digits) {
   uint32_t us = (now_ns() / 1000) % 1000000000u;
   for (int i = 8; i >= 0; i--, us /= 10) digits[i] = '0' + us % 10;
@@ -134,7 +135,7 @@ void begin_stream(connection *c, int wants_usage) {
   c->batch = now_behaving.batch < 1 ? 1 : now_behaving.batch;
   c->delay = now_behaving.delay_us * 1000ull;
   c->closing_sent = c->head_sent = 0;
-  c->event_len = event(c->event, c, ",\"content\":\"~000000000\"", "null", "null");
+  c->event_len = event(c->event, c, ",\"content\":\"~000000000 \"", "null", "null");
   c->event_digits = (int)(strchr(c->event, '~') - c->event) + 1;
   if (now_behaving.first_us)
     timer_set(c, now_ns() + now_behaving.first_us * 1000ull);
