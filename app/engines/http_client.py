@@ -1,16 +1,14 @@
 """The HTTP client that talks to one engine: its connections, deadlines and errors."""
 
 import asyncio
-import contextlib
 import logging
 import ssl
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from app.engines.http_connection import Answer, Connection
+from app.engines.http_connection import Connection
 from app.engines.openai_wire import http_error
 from app.errors import ChatServerError, DeadlineExceeded, EngineFailed, EngineUnavailable
 
@@ -80,10 +78,9 @@ class HTTPClient:
         Raises:
             EngineFailed: a status other than 200, or no JSON object.
         """
-        async with self._ask("GET", path, b"", within) as answer:
-            body = await answer.read()
-        if answer.status != 200:
-            raise EngineFailed(f"GET {path} of the engine answered {answer.status}.")
+        status, body = await self._whole("GET", path, b"", within)
+        if status != 200:
+            raise EngineFailed(f"GET {path} of the engine answered {status}.")
         try:
             return msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.DecodeError as error:
@@ -91,56 +88,81 @@ class HTTPClient:
 
     async def post_json(self, path: str, body: dict[str, object], *, within: float) -> None:
         """POST a JSON object and care for nothing but that it arrived."""
-        async with self._ask("POST", path, msgspec.json.encode(body), within) as answer:
-            await answer.read()
+        await self._whole("POST", path, msgspec.json.encode(body), within)
 
-    @contextlib.asynccontextmanager
-    async def request(
-        self, method: str, path: str, body: bytes, *, stream: bool
-    ) -> AsyncIterator[Answer]:
-        """One request; its answer has status 200 and is still to be read.
+    async def ask(self, method: str, path: str, body: bytes, *, stream: bool) -> Connection:
+        """Send a request; its answer has status 200 and is still to be read.
+
+        Returns:
+            A connection with the answer on it, to be given to :meth:`give_back` in any case.
 
         Raises:
             ChatServerError: the engine refused, or something went wrong on the way, or it took
                 too long.
         """
         silence = self._silence if stream else None
-        async with self._ask(method, path, body, self._request_timeout, silence) as answer:
-            if answer.status != 200:
-                answer.hurry(self._silence)
-                refusal = await answer.read()
-                log.warning("engine answered %s with %d", path, answer.status)
-                log.debug("its words: %r", refusal[:1000])
-                raise http_error(answer.status, refusal, answer.header(b"retry-after"))
-            yield answer
+        connection = await self._send(method, path, body, self._request_timeout, silence)
+        answer = connection.answer
+        if answer.status == 200:
+            return connection
+        try:
+            answer.hurry(self._silence)
+            refusal = await answer.read()
+        finally:
+            self.give_back(connection)
+        log.warning("engine answered %s with %d", path, answer.status)
+        log.debug("its words: %r", refusal[:1000])
+        raise http_error(answer.status, refusal, answer.header(b"retry-after"))
 
-    @contextlib.asynccontextmanager
-    async def _ask(
-        self, method: str, path: str, body: bytes, within: float, silence: float | None = None
-    ) -> AsyncIterator[Answer]:
-        """Send a request, and give its connection back at the end, if it is still of use."""
-        deadline = asyncio.get_running_loop().time() + within
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for the next request; one whose answer was not read whole is closed."""
+        self._busy.discard(connection)
+        if not connection.release():
+            return
+        if self._hung_up is not None:
+            connection.abort()
+            return
+        connection.idle_since = _now()
+        self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(_POOL_IDLE, self._close_old)
+
+    async def _whole(self, method: str, path: str, body: bytes, within: float) -> tuple[int, bytes]:
+        connection = await self._send(method, path, body, within, None)
+        try:
+            return connection.answer.status, await connection.answer.read()
+        finally:
+            self.give_back(connection)
+
+    async def _send(
+        self, method: str, path: str, body: bytes, within: float, silence: float | None
+    ) -> Connection:
+        """Send a request and wait for its answer's head.
+
+        A kept connection that proves to be closed is no error: the engine closes idle ones when it
+        likes, also in the moment of our next request, which then goes over a fresh one.
+        """
+        deadline = _now() + within
         head = self._head(method, path, len(body))
-        connection, reused = self._kept(), True
+        connection = self._kept()
+        reused = connection is not None
         while True:
             if connection is None:
-                connection, reused = await self._connect(deadline), False
+                connection = await self._connect(deadline)
             self._busy.add(connection)
+            answer = connection.ask(head, body, deadline=deadline, silence=silence)
             try:
-                answer = connection.ask(head, body, deadline=deadline, silence=silence)
-                try:
-                    await answer.head()
-                except EngineUnavailable:
-                    # The engine closes idle connections when it likes, also in the moment of our
-                    # next request.
-                    if not reused or answer.touched or self._hung_up is not None:
-                        raise
-                else:
-                    yield answer
-                    return
-            finally:
-                self._give_back(connection)
-            connection = None
+                await answer.head()
+            except EngineUnavailable:
+                self.give_back(connection)
+                if not reused or answer.touched or self._hung_up is not None:
+                    raise
+                connection, reused = None, False
+            except BaseException:
+                self.give_back(connection)
+                raise
+            else:
+                return connection
 
     def _head(self, method: str, path: str, size: int) -> bytes:
         content = f"Content-Type: application/json\r\nContent-Length: {size}\r\n" if size else ""
@@ -178,18 +200,6 @@ class HTTPClient:
                     return connection
                 connection.abort()
         return None
-
-    def _give_back(self, connection: Connection) -> None:
-        self._busy.discard(connection)
-        if not connection.release():
-            return
-        if self._hung_up is not None:
-            connection.abort()
-            return
-        connection.idle_since = _now()
-        self._idle.append(connection)
-        if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(_POOL_IDLE, self._close_old)
 
     def _close_old(self) -> None:
         """Close what has been idle for too long, and look again while there is anything."""

@@ -257,6 +257,13 @@ class Connection(asyncio.Protocol):
         """When its last answer was complete, in the loop's time."""
 
     @property
+    def answer(self) -> Answer:
+        """The answer that is under way."""
+        if self._answer is None:
+            raise RuntimeError("nothing was asked on this connection")
+        return self._answer
+
+    @property
     def is_open(self) -> bool:
         """Whether a request can be tried."""
         return self._transport is not None and not self._transport.is_closing()

@@ -182,16 +182,16 @@ class OpenAIEngine:
         Raises:
             ChatServerError: the engine refused, broke or was too slow.
         """
-        if path not in _ABORTABLE or self._info is None or not self._info.is_sglang:
-            async with self._http.request(method, path, body, stream=stream) as answer:
-                yield answer
-            return
-        rid = new_id()
+        rid = None
+        if path in _ABORTABLE and self._info is not None and self._info.is_sglang:
+            rid = new_id()
+            body = with_rid(body, rid)
         try:
-            async with self._http.request(
-                method, path, with_rid(body, rid), stream=stream
-            ) as answer:
-                yield answer
+            connection = await self._http.ask(method, path, body, stream=stream)
+            try:
+                yield connection.answer
+            finally:
+                self._http.give_back(connection)
         except DeadlineExceeded:
             self._abort_soon(rid)
             raise
@@ -201,7 +201,9 @@ class OpenAIEngine:
             self._abort_soon(rid)
             raise
 
-    def _abort_soon(self, rid: str) -> None:
+    def _abort_soon(self, rid: str | None) -> None:
+        if rid is None:
+            return
         task = asyncio.ensure_future(self._abort(rid))
         self._aborts.add(task)
         task.add_done_callback(self._aborts.discard)

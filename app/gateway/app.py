@@ -14,6 +14,7 @@ from app.engines.openai_http import OpenAIEngine
 from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
 from app.gateway import health, invocations, metrics, openai_relay
 from app.gateway.auth import BearerAuth
+from app.gateway.bare_route import BareRoute, Shortcut
 from app.gateway.documentation import document
 from app.gateway.error_forms import ErrorForm, error_body_for, openai_everywhere
 from app.gateway.keys import KeyRing
@@ -46,18 +47,21 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
     )
     admission = build_admission(settings)
     error_form: ErrorForm = error_body_for
+    bare: list[BareRoute] = []
     if settings.invocations == "chat-agent":
         service = ChatService(engine, admission, settings.max_messages)
-        app.router.routes[:0] = invocations.routes(settings, service)
+        bare += invocations.routes(settings, service)
     else:
         error_form = openai_everywhere
     if isinstance(engine, OpenAIEngine):
-        app.router.routes += openai_relay.routes(settings, engine, admission)
+        bare += openai_relay.routes(settings, engine, admission)
+    app.router.routes += bare
     app.include_router(health.router(engine, show_log=not settings.asks_for_key))
     counts = metrics.Metrics(engine, admission)
     app.include_router(metrics.router(counts))
     document(app, settings)
     _word_errors(app, error_form)
+    app.add_middleware(Shortcut, routes=bare, error_form=error_form)
     if settings.asks_for_key:
         key = settings.api_key.get_secret_value() if settings.api_key else None
         keys = KeyRing(key, settings.api_key_file)

@@ -15,6 +15,7 @@ from app.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
+from app.gateway.connection import connection_of
 
 # Checks and encoders recurse, some with many Python frames a level, and so does the engine.
 MAX_DEPTH = 100
@@ -31,19 +32,26 @@ async def read_body(request: Request, limit: int, within: float) -> bytes:
     announced = request.headers.get("content-length", "")
     if re.fullmatch("[0-9]{1,18}", announced) and int(announced) > limit:
         raise _too_large(limit)
-    parts = []
-    size = 0
+    connection = connection_of(request.scope)
     try:
+        if connection is not None and connection.has_whole_body:
+            return await _collected(request, limit)
         async with asyncio.timeout(within):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise _too_large(limit)
-                parts.append(part)
+            return await _collected(request, limit)
     except TimeoutError:
         raise RequestTimeout(f"The body did not arrive within {within:g} s.") from None
     except ClientDisconnect:
         raise RequestCancelled("The client closed the request.") from None
+
+
+async def _collected(request: Request, limit: int) -> bytes:
+    parts = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
     return b"".join(parts)
 
 

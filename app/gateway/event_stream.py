@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.errors import ChatServerError, public_error
-from app.gateway.connection import abort_connection
+from app.gateway.connection import connection_of
 from app.gateway.error_forms import ErrorBody
 from app.gateway.interruption import Interruptible
 from app.gateway.responses import error_response, watch_for_disconnect
@@ -62,19 +62,20 @@ class EventStream(Response):
         """Send the stream."""
         block = Interruptible()
         wire = _Wire(send, self.raw_headers, block, self._patience, self._slow_after)
-        gone = watch_for_disconnect(receive, block)
+        stop_watching = watch_for_disconnect(scope, receive, block)
         try:
             with block:
                 await self._send(scope, receive, send, wire)
         except _ConnectionBroke:
             pass  # the same as a client that left
         finally:
-            gone.cancel()
+            stop_watching()
             await wire.close()
             await self._events.aclose()
         if wire.stuck:
             log.warning("cut off: the client read nothing for %g s", self._slow_after)
-            abort_connection(scope)
+            if (connection := connection_of(scope)) is not None:
+                connection.abort()
 
     async def _send(self, scope: Scope, receive: Receive, send: Send, wire: "_Wire") -> None:
         end = self._done

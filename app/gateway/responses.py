@@ -1,14 +1,15 @@
 """Answers on the wire, and what happens to them when the client leaves."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from app.errors import ChatServerError, Overloaded, RequestCancelled
+from app.gateway.connection import connection_of
 from app.gateway.error_forms import ErrorBody
 from app.gateway.interruption import Interruptible
 from app.schemas.chat_agent_answer import encode
@@ -47,20 +48,35 @@ async def unless_disconnected(request: Request, work: Awaitable[T]) -> T:
         RequestCancelled: the client left.
     """
     block = Interruptible()
-    gone = watch_for_disconnect(request.receive, block)
+    stop_watching = watch_for_disconnect(request.scope, request.receive, block)
     try:
         with block:
             return await work
     finally:
-        gone.cancel()
+        stop_watching()
     raise RequestCancelled("The client closed the request.")
 
 
-def watch_for_disconnect(receive: Receive, block: Interruptible) -> asyncio.Task[None]:
-    """Interrupt ``block`` when the client leaves, until the task is cancelled."""
-    gone = asyncio.ensure_future(_disconnected(receive))
-    gone.add_done_callback(block.interrupt)
-    return gone
+def watch_for_disconnect(
+    scope: Scope, receive: Receive, block: Interruptible
+) -> Callable[[], object]:
+    """Interrupt ``block`` when the client leaves, until what is returned is called."""
+    connection = connection_of(scope)
+    if connection is None:
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(block.interrupt)
+        return gone.cancel
+    watched = connection
+
+    def stop() -> None:
+        watched.when_gone = None
+
+    if watched.is_gone:
+        asyncio.get_running_loop().call_soon(block.interrupt)
+    else:
+        watched.when_gone = block.interrupt
+        watched.expect_more()
+    return stop
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -245,6 +245,8 @@ RESERVED = frozenset({"messages", "stream", "stream_options", "model", "rid", "n
 
 def engine_parameters(inputs: CustomInputs) -> JSONObject:
     """The parameters as keys of the engine's chat-completion request."""
+    if not inputs.model_fields_set:
+        return {}
     parameters: JSONObject = inputs.model_dump(
         exclude_none=True, exclude={"json_schema", "extra_body", "n"}, by_alias=True
     )

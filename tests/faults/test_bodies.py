@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.asgi import JSON_TYPE, ask
+from tests.unit.test_openai_relay import FakeAnswer
 from tests.unit.whole_app import ManagedFake, app_before
 
 EACH = 25_000
@@ -28,8 +29,8 @@ STREAM = (
 class SoundEngine(ManagedFake):
     """Answers everything that reaches it, plain or streamed."""
 
-    async def chunks(self, answer: Any) -> Any:
-        yield STREAM
+    def answer(self, stream: bool) -> FakeAnswer:
+        return FakeAnswer(STREAM if stream else ANSWER)
 
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -119,7 +120,7 @@ def _change_bytes(encoded: bytes, dice: random.Random) -> bytes:
     ("path", "base"), [("/invocations", CHAT_AGENT), ("/v1/chat/completions", OPENAI)]
 )
 async def test_no_body_is_a_fault(path: str, base: dict[str, Any], seed: int) -> None:
-    app = app_before(SoundEngine(ANSWER))
+    app = app_before(SoundEngine())
     dice = random.Random(seed)
     sound = await ask(app, path, "POST", headers=JSON_TYPE, parts=[json.dumps(base).encode()])
     assert sound.status == 200

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from app.errors import InvalidRequest
 from app.gateway.error_forms import mlflow_error, openai_error
@@ -174,7 +175,7 @@ async def test_plain_work_is_cancelled_when_the_client_leaves() -> None:
 
     caller = Caller([])
     asyncio.get_running_loop().call_later(0.02, caller.gone.set)
-    request: Any = type("R", (), {"receive": staticmethod(caller.receive)})
+    request = Request(http_scope(), caller.receive)
     with pytest.raises(Exception, match="closed the request"):
         await unless_disconnected(request, work())
     assert cancelled.is_set()
@@ -186,7 +187,7 @@ async def test_plain_work_gives_its_result_or_its_error() -> None:
             raise BAD
         return result
 
-    request: Any = type("R", (), {"receive": staticmethod(Caller([]).receive)})
+    request = Request(http_scope(), Caller([]).receive)
     assert await unless_disconnected(request, work(5)) == 5
     with pytest.raises(InvalidRequest):
         await unless_disconnected(request, work(-1))

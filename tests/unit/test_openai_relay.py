@@ -52,7 +52,10 @@ class FakeEngine(OpenAIEngine):
         self, method: str, path: str, body: bytes, *, stream: bool = False
     ) -> AsyncIterator[Any]:
         self.asked.append(self.url + path)
-        yield FakeAnswer(*self.fed)
+        yield self.answer(stream)
+
+    def answer(self, stream: bool) -> FakeAnswer:
+        return FakeAnswer(*self.fed)
 
 
 async def call(engine: FakeEngine, path: str, body: Any = None) -> Caller:

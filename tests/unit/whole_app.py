@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from app.engines.phases import Phase, Status
 from app.gateway.app import create_app
 from app.settings import Settings
-from tests.unit.test_openai_relay import FakeEngine
+from tests.unit.test_openai_relay import FakeAnswer, FakeEngine
+
+
+class GatedAnswer(FakeAnswer):
+    def __init__(self, gate: asyncio.Event, *chunks: bytes) -> None:
+        super().__init__(*chunks)
+        self._gate = gate
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await self._gate.wait()
+        for chunk in self._chunks:
+            yield chunk
 
 
 class ManagedFake(FakeEngine):
@@ -27,10 +39,8 @@ class ManagedFake(FakeEngine):
         self.bodies.append(body)
         return super().request(method, path, body, stream=stream)
 
-    async def chunks(self, answer: Any) -> Any:
-        await self.gate.wait()
-        async for chunk in super().chunks(answer):
-            yield chunk
+    def answer(self, stream: bool) -> FakeAnswer:
+        return GatedAnswer(self.gate, *self.fed) if stream else super().answer(stream)
 
 
 def app_before(engine: ManagedFake, **settings: Any) -> Any:
