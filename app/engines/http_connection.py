@@ -172,20 +172,24 @@ class Answer:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        self._headers[name.lower()] = value
+        if not self._excess:
+            self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         """The head is here, or one that only announces it (status 1xx)."""
         status = self._parser.get_status_code()
-        if status >= 200:
+        if self._excess:
+            pass
+        elif status >= 200:
             self.status = status
         else:
             self._headers.clear()
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
-        self._body.append(data)
-        self._unread += len(data)
+        if not self._excess:
+            self._body.append(data)
+            self._unread += len(data)
 
     def on_message_complete(self) -> None:
         """The body is complete."""
@@ -237,7 +241,7 @@ class Answer:
     def _look(self) -> None:
         """See whether it takes too long: one timer for an answer, none for each of its pieces."""
         now = self._loop.time()
-        if self._body:
+        if self._body and not self._wanted_whole:
             self._last_read = now  # it is we who keep the engine waiting
         if now >= self._deadline:
             self.fail(DeadlineExceeded("The answer took longer than allowed."))

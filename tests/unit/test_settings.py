@@ -53,6 +53,7 @@ def test_empty_variables_count_as_unset(monkeypatch: pytest.MonkeyPatch) -> None
         *[("PORT", "70000"), ("PORT", "http"), ("LOG_LEVEL", "loud"), ("ENGINE_DEVICE", "tpu")],
         *[("REQUEST_TIMEOUT", "0"), ("REQUEST_TIMEOUT", "nan"), ("MAX_BODY_BYTES", "16MB")],
         *[("ENGINE_URL", "Qwen/Qwen2.5"), ("ENGINE_URL", "/models/x"), ("ENGINE_URL", "ftp://x")],
+        *[("ENGINE_URL", "http://user:pass@x"), ("ENGINE_URL", "http://x/?key=1")],
         *[("ENGINE_ARGS", "--x 'open"), ("MEM_FRACTION_STATIC", "1"), ("CONTEXT_LENGTH", "-1")],
     ],
 )
