@@ -18,6 +18,7 @@ def check_supported(inputs: CustomInputs, info: EngineInfo) -> list[str]:
     """
     if not info.is_sglang:
         return []
+    check_template_kwargs(inputs.chat_template_kwargs, info, "custom_inputs.")
     if inputs.tools and inputs.tool_choice != "none" and info.tool_call_parser is None:
         raise InvalidRequest(
             "'custom_inputs.tools' needs a tool-call parser, and the engine was started without "
@@ -34,6 +35,46 @@ def check_supported(inputs: CustomInputs, info: EngineInfo) -> list[str]:
     if inputs.seed is not None and not info.deterministic:
         return ["custom_inputs.seed has no effect: the engine does not sample deterministically"]
     return []
+
+
+# What SGLang and transformers pass to the chat template's call themselves. Given twice, it is a
+# TypeError there; what only shapes the result makes one that SGLang can't use. ``documents`` is
+# not among them: templates for retrieval read it.
+_ARGUMENTS_OF_THE_CALL = frozenset(
+    {
+        "self", "conversation", "conversations", "messages", "tools", "tokenize",
+        "add_generation_prompt", "continue_final_message", "return_dict", "return_tensors",
+        "return_assistant_tokens_mask", "tokenizer_kwargs", "padding", "truncation", "max_length",
+    }
+)  # fmt: skip
+
+
+def check_template_kwargs(kwargs: object, info: EngineInfo, where: str = "") -> None:
+    """Check ``chat_template_kwargs``, which may only hold variables of the chat template.
+
+    Args:
+        kwargs: as in the request; None if it has none.
+        info: the engine that it is for.
+        where: prefix of the field's name in errors.
+
+    Raises:
+        InvalidRequest: the engine would fail, with a 500 on some versions, or take a whole
+            template from the caller, as 0.4.6 does; newer ones have a switch for that.
+    """
+    if kwargs is None or not info.is_sglang:
+        return
+    field = f"{where}chat_template_kwargs"
+    if not isinstance(kwargs, dict):
+        raise InvalidRequest(f"'{field}' must be an object.", field=field)
+    refused = _ARGUMENTS_OF_THE_CALL | ({"chat_template"} if _is_0_4(info) else set())
+    if taken := refused.intersection(kwargs):
+        name = min(taken)
+        raise InvalidRequest(
+            f"'{field}' may not hold '{name}': only variables of the model's chat template, such "
+            "as enable_thinking. Messages, tools and continue_final_message have fields of their "
+            "own.",
+            field=f"{field}.{name}",
+        )
 
 
 def ignores_grammar_while_reasoning(info: EngineInfo) -> bool:

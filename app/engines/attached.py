@@ -49,8 +49,8 @@ class AttachedEngine(OpenAIEngine):
                 if self._lifecycle.phase is not Phase.READY:
                     self._lifecycle.enter(Phase.WARMING, "generating the first tokens")
                     await warm_up(self)
-                    log.info("attached to %s: %s", self.url, self.info)
-                    self._lifecycle.enter(Phase.READY, f"serving {', '.join(self.info.models)}")
+                    log.info("attached to %s: %s", self.url, self.found)
+                    self._lifecycle.enter(Phase.READY, f"serving {', '.join(self.found.models)}")
             except ChatServerError as error:
                 self._lost(error)
             ready = self._lifecycle.phase is Phase.READY

@@ -65,7 +65,7 @@ async def warm_up(engine: OpenAIEngine) -> None:
     Raises:
         ChatServerError: the engine can't generate.
     """
-    hello = {**_HELLO, "model": engine.info.models[0]}
+    hello = {**_HELLO, "model": engine.found.models[0]}
     await engine.complete({**hello, "temperature": 0})
     if not await engine.complete({**hello, **_SAMPLED}):
         raise EngineFailed("The engine generated nothing.")

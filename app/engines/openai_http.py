@@ -29,6 +29,8 @@ _CHAT = "/v1/chat/completions"
 _ABORTABLE = (_CHAT, "/v1/completions")
 _ABORT_TIMEOUT = 5.0
 _DISCOVERY_TIMEOUT = 5.0
+# One that gives no sign of life may be about to come back, and its requests wait for it.
+_TAKES_REQUESTS = frozenset({Phase.READY, Phase.DEGRADED, Phase.DRAINING})
 
 
 class OpenAIEngine:
@@ -70,16 +72,35 @@ class OpenAIEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """What the engine is, as found by :meth:`discover`."""
+        """What the engine is, for those who want to ask it.
+
+        Raises:
+            EngineUnavailable: it is not known yet, or still works on our first requests, which may
+                take minutes and fail.
+        """
+        if self._lifecycle.phase not in _TAKES_REQUESTS:
+            raise self._not_up()
+        return self.found
+
+    @property
+    def found(self) -> EngineInfo:
+        """What :meth:`discover` found, while the engine is not ready too.
+
+        Raises:
+            EngineUnavailable: it was not asked, or did not answer.
+        """
         if self._info is None:
-            raise EngineUnavailable(
-                "The engine is not up yet.", retry_after=self._seconds_until_ready()
-            )
+            raise self._not_up()
         return self._info
+
+    def _not_up(self) -> EngineUnavailable:
+        return EngineUnavailable(
+            "The engine is not up yet.", retry_after=self._seconds_until_ready()
+        )
 
     def learn(self, *, takes_system: bool) -> None:
         """Remember what only trying shows, for as long as the engine is the same."""
-        self._info = replace(self.info, takes_system=takes_system)
+        self._info = replace(self.found, takes_system=takes_system)
 
     def _seconds_until_ready(self) -> int:
         """When callers shall come back while it is not up."""

@@ -21,7 +21,7 @@ from app.gateway.responses import unless_disconnected
 from app.schemas.chat_agent import require_few_messages
 from app.settings import Settings
 from app.sglang_guard import check_survivable
-from app.sglang_quirks import mend_openai_messages
+from app.sglang_quirks import check_template_kwargs, mend_openai_messages
 
 _GENERATE = ("chat/completions", "completions", "embeddings", "responses", "rerank", "score")
 _READ = ("models", "models/{name:path}", "responses/{name}")
@@ -63,6 +63,7 @@ def routes(settings: Settings, engine: OpenAIEngine, admission: Admission) -> li
     ) -> Response:
         if path.endswith("/completions"):
             check_survivable(fields, engine.info)
+        check_template_kwargs(fields.get("chat_template_kwargs"), engine.info)
         turns = "input" if path == _RESPONSES else "messages"
         require_few_messages(fields.get(turns), settings.max_messages, turns)
         if path == _CHAT and mend_openai_messages(fields.get("messages"), engine.info):

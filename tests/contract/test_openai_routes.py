@@ -80,3 +80,19 @@ async def test_bodies_that_break_the_engine_do_not_reach_it(
         assert error["message"]
     paths = [each.path for each in engine.requests[before:]]
     assert "/v1/chat/completions" not in paths
+
+
+@module_loop
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/invocations"])
+async def test_arguments_of_the_templates_call_do_not_reach_the_engine(
+    path: str, engine: ReplayEngine, gateway: str, client: aiohttp.ClientSession
+) -> None:
+    """It passes them to the call a second time, which is a TypeError and a bare 500."""
+    before = len(engine.requests)
+    kwargs = {"chat_template_kwargs": {"add_generation_prompt": False}}
+    body = {"messages": [{"role": "user", "content": "x"}]}
+    own = {"custom_inputs": kwargs} if path == "/invocations" else kwargs | {"model": "m"}
+    async with client.post(gateway + path, json=body | own) as answer:
+        assert answer.status == 400
+        assert "add_generation_prompt" in await answer.text()
+    assert len(engine.requests) == before

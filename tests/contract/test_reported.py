@@ -168,7 +168,7 @@ async def test_what_was_learned_of_the_template_outlives_another_look(engine: Re
         await asked.discover()
         asked.learn(takes_system=False)
         assert (await asked.discover()).takes_system is False
-        assert asked.info.takes_system is False
+        assert asked.found.takes_system is False
     finally:
         await asked.close()
 

@@ -97,6 +97,14 @@ async def test_not_ready_before_the_first_tokens(
                 await asyncio.sleep(0.05)
         answer = await client.get(url + "/health/ready")
         assert (answer.status_code, answer.json()["phase"]) == (503, "warming")
+        before = len(engine.requests)
+        chat = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+        for path, body in (("/invocations", invocation(3)), ("/v1/chat/completions", chat)):
+            refused = await client.post(url + path, json=body)
+            assert refused.status_code == 503, "what is not ready takes no requests either"
+            assert refused.headers["Retry-After"].isdigit()
+        assert (await client.get(url + "/v1/models")).status_code == 503
+        assert len(engine.requests) == before
 
 
 async def test_ready_only_after_every_common_kind_of_request(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from app.engines.base import EngineInfo
 from app.engines.openai_http import OpenAIEngine, with_rid
+from app.engines.phases import Phase
 from app.engines.relay import relay_stream
 from app.errors import ChatServerError, EngineUnavailable, InvalidRequest
 from app.gateway.openai_relay import routes
@@ -44,6 +45,8 @@ class FakeEngine(OpenAIEngine):
     def __init__(self, *chunks: bytes) -> None:
         super().__init__("http://engine")
         self._info = EngineInfo("openai", ("m", "Qwen/Qwen2.5"))
+        for phase in (Phase.LOADING, Phase.WARMING, Phase.READY):
+            self._lifecycle.enter(phase, "")
         self.asked: list[str] = []
         self.fed = chunks
 

@@ -69,6 +69,37 @@ def test_a_mistake_is_told_by_the_name_of_the_variable(
     assert re.search(rf"^  {name}: \S+", told, re.MULTILINE)
 
 
+NUMBERS = [
+    name
+    for name, field in Settings.model_fields.items()
+    if field.annotation in (int, float, int | None, float | None)
+]
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e999"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_no_number_may_be_endless_or_none_at_all(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name.upper(), text)
+    with pytest.raises(Exception) as caught:  # noqa: PT011  typer's exit
+        load_settings({})
+    assert getattr(caught.value, "exit_code", None) == 2
+    assert re.search(rf"^  {name.upper()}: \S+", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_every_duration_is_among_the_numbers() -> None:
+    assert {"shutdown_grace", "shutdown_delay", "mem_fraction_static", "port"} <= set(NUMBERS)
+
+
+@pytest.mark.parametrize("text", ["WARNING", "Warning", "warning"])
+def test_the_log_level_may_be_written_in_any_case(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOG_LEVEL", text)
+    assert load_settings({}).log_level == "warning"
+
+
 def test_what_a_mistake_says_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011  typer's exit
         fail("no [bold]model[/] in [/] x")

@@ -8,7 +8,7 @@ from app.engines.base import EngineInfo
 from app.errors import InvalidRequest
 from app.schemas.sampling import CustomInputs
 from app.schemas.validation import parse
-from app.sglang_quirks import check_supported, mend_openai_messages
+from app.sglang_quirks import check_supported, check_template_kwargs, mend_openai_messages
 
 TOOLS: dict[str, Any] = {"tools": [{"type": "function", "function": {"name": "f"}}]}
 CONSTRAINED: list[dict[str, Any]] = [
@@ -51,6 +51,41 @@ def test_grammars_are_refused_where_the_reasoning_parser_switches_them_off(
 @pytest.mark.parametrize("inputs", FREE)
 def test_free_text_is_fine_with_a_reasoning_parser(inputs: dict[str, Any]) -> None:
     assert warnings(inputs, info(reasoning_parser="qwen3")) == []
+
+
+COLLIDING = ["messages", "conversation", "tools", "tokenize", "add_generation_prompt"]
+COLLIDING += ["continue_final_message", "return_dict", "return_tensors"]
+
+
+@pytest.mark.parametrize("name", COLLIDING)
+@pytest.mark.parametrize("version", ["0.4.6.post5", "0.5.23"])
+def test_arguments_of_the_templates_call_are_refused_by_name(name: str, version: str) -> None:
+    kwargs = {"chat_template_kwargs": {"enable_thinking": False, name: True}}
+    with pytest.raises(InvalidRequest, match=f"'{name}'") as caught:
+        warnings(kwargs, info(version))
+    assert caught.value.field == f"custom_inputs.chat_template_kwargs.{name}"
+    assert warnings(kwargs, info(None, kind="openai")) == []
+
+
+def test_a_template_of_the_callers_own_is_refused_where_the_engine_would_run_it() -> None:
+    kwargs = {"chat_template": "{% for i in range(99999999) %}{% endfor %}"}
+    with pytest.raises(InvalidRequest, match="'chat_template'"):
+        check_template_kwargs(kwargs, info())
+    check_template_kwargs(kwargs, info("0.5.23"))  # which decides by a switch of its own
+
+
+@pytest.mark.parametrize("kwargs", [5, "enable_thinking", ["messages"], True])
+def test_template_kwargs_must_be_an_object(kwargs: object) -> None:
+    with pytest.raises(InvalidRequest, match="'chat_template_kwargs' must be an object"):
+        check_template_kwargs(kwargs, info())
+
+
+@pytest.mark.parametrize(
+    "kwargs", [None, {}, {"enable_thinking": False}, {"documents": [{"text": "x"}]}]
+)
+def test_variables_of_the_template_pass(kwargs: object) -> None:
+    check_template_kwargs(kwargs, info())
+    check_template_kwargs(kwargs, info("0.5.23"))
 
 
 def test_tools_need_a_parser() -> None:
