@@ -35,9 +35,10 @@ def measure_start(server: ServerProcess, timeline: Timeline) -> dict[str, Any]:
     }
     with requests.post(f"{server.url}/invocations", json=body, stream=True, timeout=600) as answer:
         assert answer.status_code == 200, answer.text
-        next(answer.iter_content(1))
+        events = (line for line in answer.iter_lines() if line)
+        next(events)
         first_token = time.monotonic() - asked
-        assert b"[DONE]" in b"".join(answer.iter_content(None))
+        assert list(events)[-1] == b"data: [DONE]"
     steps = {}
     before = 0.0
     for name, pattern in STEPS.items():
