@@ -8,11 +8,19 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.e2e.conftest import START, engine, server
 from tests.process.conftest import start
 
-__all__ = ["start"]
+__all__ = ["engine", "server", "start"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test with the real engine comes first waits for it."""
+    for item in items:
+        if item.path.name == "test_real_engine.py":
+            item.add_marker(pytest.mark.timeout(START + 60))
 
 
 @pytest.fixture(scope="package")

@@ -7,7 +7,8 @@ import re
 
 import pytest
 import requests
-from playwright.sync_api import Page, Route, expect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.process.asking import wait_until_ready
 from tests.process.conftest import Start
@@ -106,3 +107,18 @@ def test_it_shows_that_the_engine_loads(start: Start, page: Page) -> None:
     server.wait_for_text("loading the weights")
     page.goto(server.url)
     expect(page.get_by_role("status")).to_contain_text("Engine loading")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(start: Start, browser: Browser, scheme: str) -> None:
+    # axe's own script is no part of the page, whose policy would keep it out.
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(wait_until_ready(start("works")))
+    say(page, "Speak.")
+    expect(page.locator("#figures")).to_contain_text("first text after")
+    expect(page.locator("#send")).to_be_enabled()
+    found = Axe().run(page).response["violations"]
+    context.close()
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []
