@@ -1,5 +1,6 @@
 /** The page: what happens when someone types, sends, stops or comes back. */
 import { ask, Refused } from "./api.js";
+import { FORMS } from "./copy.js";
 import { byId, make } from "./dom.js";
 import { draw } from "./markdown.js";
 import { watch } from "./readiness.js";
@@ -110,6 +111,22 @@ function figures(start, first, tokens) {
   return shown.join(" · ");
 }
 
+/** Show the request that would be sent now, or was sent last, and put it into the clipboard. */
+async function copy() {
+  const typed = byId("draft").value.trim();
+  const last = messages.findLastIndex(({ role }) => role === "user");
+  const asked = typed || last < 0 ? [...messages, { role: "user", content: typed || "Hello" }] : messages.slice(0, last + 1);
+  const address = new URL(".", location.href).href.replace(/\/$/, "");
+  try {
+    byId("copied").textContent = FORMS[byId("form").value](build(asked), address);
+    byId("copied").hidden = false;
+    await navigator.clipboard?.writeText(byId("copied").textContent);
+  } catch (error) {
+    // Where the browser gives no clipboard away, the text is there to be selected.
+    if (error instanceof Refused) tell(error);
+  }
+}
+
 /** @param {boolean} yes */
 function busy(yes) {
   byId("send").disabled = yes;
@@ -158,6 +175,8 @@ byId("key-form").addEventListener("submit", (event) => {
   byId("key-form").hidden = true;
   send();
 });
+byId("form").append(...Object.keys(FORMS).map((name) => make("option", {}, name)));
+byId("copy").addEventListener("click", copy);
 for (const [id, value] of Object.entries(store.loadFields())) if (FIELDS.includes(id)) byId(id).value = value;
 byId("parameters").addEventListener("input", () =>
   store.saveFields(Object.fromEntries(FIELDS.map((id) => [id, byId(id).value]))),

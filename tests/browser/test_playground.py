@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import requests
@@ -122,3 +125,23 @@ def test_axe_finds_nothing_serious(start: Start, browser: Browser, scheme: str) 
     context.close()
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
     assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []
+
+
+@pytest.mark.parametrize("form", ["curl", "Python", "mlflow.deployments"])
+def test_a_copied_request_runs(start: Start, page: Page, form: str) -> None:
+    page.goto(wait_until_ready(start("works", API_KEY="secret")))
+    page.locator("#parameters").evaluate("details => (details.open = true)")
+    page.get_by_label("max_tokens").fill("4")
+    page.get_by_label("stop, one a line").fill('it\'s\n"$HOME"\n`x`')
+    page.get_by_label("Message").fill('It\'s "so": \\n $HOME `x` 色')
+    page.get_by_label("Copy this request as").select_option(form)
+    page.get_by_role("button", name="Copy").click()
+    text = page.locator("#copied").text_content() or ""
+    assert "secret" not in text
+    command = (
+        ["bash", "-c", text] if form == "curl" else [sys.executable, "-W", "ignore", "-c", text]
+    )
+    environment = os.environ | {"API_KEY": "secret"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("word") == 4
