@@ -54,6 +54,9 @@ class Settings(BaseSettings):
         "chat-agent",
         description="What POST /invocations speaks: MLflow's ChatAgent, or OpenAI's chat.",
     )
+    playground: bool = Field(
+        True, description="Serve a page at / to chat with the model; not with INVOCATIONS=openai."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much the gateway logs."
     )

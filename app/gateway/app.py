@@ -13,11 +13,12 @@ from app.engines.lifecycle import ManagedEngine
 from app.engines.openai_http import OpenAIEngine
 from app.errors import ChatServerError, MethodNotAllowed, NoSuchRoute
 from app.gateway import health, invocations, metrics, openai_relay
-from app.gateway.auth import BearerAuth
+from app.gateway.auth import OPEN_ROUTES, BearerAuth
 from app.gateway.bare_route import BareRoute, Shortcut
 from app.gateway.documentation import document
 from app.gateway.error_forms import ErrorForm, error_body_for, openai_everywhere
 from app.gateway.keys import KeyRing
+from app.gateway.playground import Playground
 from app.gateway.request_log import RequestLog
 from app.gateway.responses import error_response
 from app.runtime import build_admission
@@ -59,13 +60,18 @@ def create_app(settings: Settings, engine: ManagedEngine) -> FastAPI:
     app.include_router(health.router(engine, show_log=not settings.asks_for_key))
     counts = metrics.Metrics(engine, admission)
     app.include_router(metrics.router(counts))
+    open_routes = OPEN_ROUTES
+    if settings.playground and settings.invocations == "chat-agent":
+        playground = Playground()
+        app.router.routes += playground.routes()
+        open_routes |= playground.paths
     document(app, settings)
     _word_errors(app, error_form)
     app.add_middleware(Shortcut, routes=bare, error_form=error_form)
     if settings.asks_for_key:
         key = settings.api_key.get_secret_value() if settings.api_key else None
         keys = KeyRing(key, settings.api_key_file)
-        app.add_middleware(BearerAuth, keys=keys, error_form=error_form)
+        app.add_middleware(BearerAuth, keys=keys, error_form=error_form, open_routes=open_routes)
     app.add_middleware(RequestLog, metrics=counts, error_form=error_form)
     return app
 

@@ -1,5 +1,7 @@
 """The API key, asked for on every route but those that tell whether the server is well."""
 
+from collections.abc import Set
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import Unauthenticated
@@ -18,16 +20,30 @@ def caller_of(scope: Scope) -> str | None:
 
 
 class BearerAuth:
-    """ASGI middleware."""
+    """ASGI middleware.
 
-    def __init__(self, app: ASGIApp, keys: KeyRing, error_form: ErrorForm = error_body_for) -> None:
+    Args:
+        app: who answers.
+        keys: one of which is asked for.
+        error_form: how the refusal is worded.
+        open_routes: paths that need no key.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: KeyRing,
+        error_form: ErrorForm = error_body_for,
+        open_routes: Set[str] = OPEN_ROUTES,
+    ) -> None:
         self._app = app
+        self._open_routes = open_routes
         self._error_form = error_form
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request pass, or answer 401."""
-        if scope["type"] != "http" or scope["path"] in OPEN_ROUTES or self._allows(scope):
+        if scope["type"] != "http" or scope["path"] in self._open_routes or self._allows(scope):
             await self._app(scope, receive, send)
             return
         error = Unauthenticated("Send the API key as 'Authorization: Bearer …'.")

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 _HEADER = b"x-request-id"
 _SANE_ID = re.compile(rb"[\w.:-]{1,128}\Z", re.ASCII)
 _QUIET = frozenset({"/ping", "/health", "/health/live", "/health/ready", "/metrics"})
+_QUIET_BELOW = "/playground/"  # a dozen files for each visit
 
 
 def note(scope: Scope, chat: Chat) -> None:
@@ -75,10 +76,13 @@ class RequestLog:
         finally:
             seconds = time.monotonic() - started
             self._metrics.end(scope, status, seconds)
-            if scope["path"] not in _QUIET or status >= 500:
+            quiet = scope["path"] in _QUIET or (
+                scope["path"].startswith(_QUIET_BELOW) and status < 400
+            )
+            if not quiet or status >= 500:
                 details = "".join(f" {key}={value}" for key, value in facts.items() if value)
                 log.log(
-                    logging.DEBUG if scope["path"] in _QUIET else logging.INFO,
+                    logging.DEBUG if quiet else logging.INFO,
                     "%s %s %d %.0f ms id=%s%s",
                     scope["method"],
                     _printable(scope["path"]),
