@@ -32,8 +32,17 @@ serve: .venv $(if $(ENGINE_URL),,.venv-engine) ## Start the server and a real en
 	@exec .venv/bin/python -m app serve
 
 .PHONY: test
-test: check .venv-engine $(OLD_MLFLOW_VENVS) ## Run every check and test, on the real engine
+test: check .venv-engine $(OLD_MLFLOW_VENVS) browser ## Run every check and test, on the real engine
 	.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+# The system's Chromium, for tests/browser, which are skipped where there is none.
+.PHONY: browser
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
+	then { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		>/dev/null 2>&1 || true; fi; \
+	command -v chromium >/dev/null || echo "No Chromium: the browser tests are skipped (apt-get install chromium)"
 
 .PHONY: test-faults
 test-faults: .venv .venv-engine ## Only the tests in which something breaks (a part of `make test`)
