@@ -34,7 +34,8 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address that the gateway listens on.")
     port: int = Field(8080, ge=0, le=65535, description="Port of the gateway; 0 takes a free one.")
     api_key: SecretStr | None = Field(
-        None, description="When set, every route but the health routes asks for it as Bearer token."
+        None,
+        description="When set, every route but the health routes and the page at / asks for it.",
     )
     api_key_file: Path | None = Field(
         None, description="More keys, one a line; read again whenever it changes."

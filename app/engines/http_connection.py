@@ -167,29 +167,26 @@ class Answer:
     # --- For the parser
 
     def on_message_begin(self) -> None:
-        """A second answer was not asked for."""
-        self._excess = self.complete
+        """A second answer was not asked for: its first byte ends the parsing."""
+        if self.complete:
+            raise ValueError("an answer that nobody asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        if not self._excess:
-            self._headers[name.lower()] = value
+        self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         """The head is here, or one that only announces it (status 1xx)."""
         status = self._parser.get_status_code()
-        if self._excess:
-            pass
-        elif status >= 200:
+        if status >= 200:
             self.status = status
         else:
             self._headers.clear()
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
-        if not self._excess:
-            self._body.append(data)
-            self._unread += len(data)
+        self._body.append(data)
+        self._unread += len(data)
 
     def on_message_complete(self) -> None:
         """The body is complete."""

@@ -16,7 +16,8 @@ from app.errors import NoSuchRoute
 
 _FOLDER = Path(__file__).resolve().parent.parent / "playground"
 _PAGE = "index.html"
-_BELOW = "/playground/"
+FILES = "/playground/"
+"""Where the page's files are served."""
 # Named here, because what the system says of these suffixes differs from host to host.
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -62,7 +63,7 @@ class Playground:
             if path.suffix in _MEDIA_TYPES
         }
         others = self._files.keys() - {_PAGE}
-        self.paths = frozenset({"/", *(_BELOW + name for name in others)})
+        self.paths = frozenset({"/", *(FILES + name for name in others)})
         """All that is served, and nothing else below ``/playground/``."""
 
     def routes(self) -> list[BaseRoute]:
@@ -76,7 +77,7 @@ class Playground:
                 raise NoSuchRoute("No such path.")
             return _answer(request, self._files[request.path_params["name"]])
 
-        return [Route("/", page), Route(_BELOW + "{name}", file)]
+        return [Route("/", page), Route(FILES + "{name}", file)]
 
 
 def _read(path: Path) -> _File:

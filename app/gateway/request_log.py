@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.errors import public_error
 from app.gateway.error_forms import ErrorForm, error_body_for
 from app.gateway.metrics import Metrics
+from app.gateway.playground import FILES
 from app.gateway.responses import error_response
 from app.ids import new_id
 from app.service import Chat
@@ -19,7 +20,6 @@ log = logging.getLogger(__name__)
 _HEADER = b"x-request-id"
 _SANE_ID = re.compile(rb"[\w.:-]{1,128}\Z", re.ASCII)
 _QUIET = frozenset({"/ping", "/health", "/health/live", "/health/ready", "/metrics"})
-_QUIET_BELOW = "/playground/"  # a dozen files for each visit
 
 
 def note(scope: Scope, chat: Chat) -> None:
@@ -77,7 +77,7 @@ class RequestLog:
             seconds = time.monotonic() - started
             self._metrics.end(scope, status, seconds)
             quiet = scope["path"] in _QUIET or (
-                scope["path"].startswith(_QUIET_BELOW) and status < 400
+                scope["path"].startswith(FILES) and status < 400  # a dozen for each visit
             )
             if not quiet or status >= 500:
                 details = "".join(f" {key}={value}" for key, value in facts.items() if value)

@@ -9,24 +9,17 @@ import subprocess
 import sys
 
 import pytest
-import requests
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.process.asking import wait_until_ready
+from tests.process.asking import counted, wait_until_ready
 from tests.process.conftest import Start
 
+RUNNING = "chat_server_requests_running"
 INJECTED = (
     "<img src=x onerror=\"document.title='owned'\"> <script>document.title='owned'</script>\n\n"
     "```html\n<b onclick=alert(1)>code</b>\n```\n\n[link](javascript:alert(1)) **bold** `a<b`"
 )
-
-
-def running(url: str) -> float:
-    text = requests.get(f"{url}/metrics", timeout=10).text
-    found = re.search(r"^chat_server_requests_running (\S+)$", text, re.MULTILINE)
-    assert found
-    return float(found[1])
 
 
 def say(page: Page, text: str, tokens: int = 5) -> None:
@@ -57,14 +50,14 @@ def test_stop_ends_the_request(start: Start, page: Page, how: str) -> None:
     page.goto(url)
     say(page, "Speak.", tokens=2000)
     expect(page.locator(".message.assistant")).to_contain_text("word word")
-    assert running(url) == 1
+    assert counted(url, RUNNING) == 1
     if how == "button":
         page.get_by_role("button", name="Stop").click()
     else:
         page.keyboard.press("Escape")
     expect(page.locator(".message.assistant")).to_contain_text("(stopped)")
     page.wait_for_timeout(500)
-    assert running(url) == 0
+    assert counted(url, RUNNING) == 0
 
 
 def test_what_a_model_writes_stays_text(start: Start, page: Page) -> None:

@@ -24,6 +24,13 @@ def readiness(server: ServerProcess) -> requests.Response:
     return requests.get(f"{server.url}/health/ready", timeout=10)
 
 
+def counted(url: str, name: str) -> float:
+    """A number without labels in the ``/metrics`` of a server."""
+    text = requests.get(f"{url}/metrics", timeout=10).text
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
 def wait_until_ready(server: ServerProcess) -> str:
     """The address of a server that is ready."""
     return server.wait_for_text(r"Ready: (http://\S+)").group(1)

@@ -11,22 +11,15 @@ import psutil
 import pytest
 import requests
 
-from tests.process.asking import OpenStream, invocation, wait_until_ready
+from tests.process.asking import OpenStream, counted, invocation, wait_until_ready
 from tests.process.conftest import Start
 from tests.process.server import ServerProcess
 
 NARROW = {"MAX_CONCURRENT_REQUESTS": "1", "MAX_QUEUED_REQUESTS": "1"}
 
 
-def counted(server: ServerProcess, name: str) -> float:
-    """A number without labels in ``/metrics``."""
-    text = requests.get(f"{server.url}/metrics", timeout=10).text
-    (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
-    return float(line.split()[1])
-
-
 def wait_until_counted(server: ServerProcess, name: str, number: float) -> None:
-    server.wait_until(lambda: counted(server, name) == number, f"{name} of {number}")
+    server.wait_until(lambda: counted(server.url, name) == number, f"{name} of {number}")
 
 
 @pytest.mark.parametrize("path", ["/invocations", "/v1/chat/completions"])
@@ -57,7 +50,7 @@ def test_beyond_the_queue_callers_are_sent_away_at_once(
 
         assert running.rest()[-1] == "[DONE]"
         assert waiting.result().json()["messages"][0]["content"] == "word word word "
-    assert counted(server, "chat_server_requests_rejected_total") == 1
+    assert counted(server.url, "chat_server_requests_rejected_total") == 1
     wait_until_counted(server, "chat_server_requests_running", 0)
 
 
@@ -111,7 +104,7 @@ def test_a_client_that_does_not_read_is_cut_off(start: Start) -> None:
         client.sendall(_head("/invocations", len(body)) + body)
         wait_until_counted(server, "chat_server_requests_running", 1)
         most = before
-        while counted(server, "chat_server_requests_running"):
+        while counted(server.url, "chat_server_requests_running"):
             most = max(most, gateway.memory_info().rss)
             time.sleep(0.05)
     assert most - before < 100 * 2**20, "of 400 megabytes"
