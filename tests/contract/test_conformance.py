@@ -28,6 +28,7 @@ OURS = {
     "head_ping": (200, "2.20.2 and 2.22.5 answer 200, and load balancers probe with HEAD"),
     "context_null": (200, "MLflow's wrapper trips over null (400); clients send it for 'none'"),
     "message_content_parts": (200, "text parts are what OpenAI clients send: they are joined"),
+    "get_root": (200, "the playground is here; with PLAYGROUND=false it is MLflow's 404"),
     "chat_completions_path": (400, "the route is here, and in OpenAI's API a model is required"),
     "message_unknown_role": (400, "the engine answers 500 for a role it doesn't know"),
     "ok_full": (400, "its custom_inputs 'x' and 'y' mean nothing here; silence would hide typos"),
